@@ -1,4 +1,4 @@
-"""A client of optrr in one file: randomizes one person's record where the person is. Standard library only.
+"""A client of optrr in one file, which randomizes one person's record on the person's device. Standard library only.
 
     sampler = Sampler.load("sampler.json")          # refuses a file that is not what it claims
     diary = Diary("~/.optrr", limit=4)              # what this person has answered, and the most that they want to spend
@@ -7,8 +7,8 @@
     diary.report(sampler)                           # the same again, never a second draw
     diary.ledger()                                  # every design answered, with its epsilon, and the sum
 
-As a program it takes answers as a JSON object from standard input or a file, never as arguments: shells keep those, and
-lists of processes show them.
+As a program it reads answers as a JSON object from standard input or a file, never from arguments, which shells save and lists
+of processes show.
 
     optrr_client.py [--limit EPSILON] sampler.json DIARY [ANSWERS]      prints the report
     optrr_client.py DIARY                                               prints the ledger
@@ -52,7 +52,7 @@ MOST_BYTES = 1 << 22
 # Operations on words of 64 bits that the exact total of a file may take: some seconds. Exported files need far fewer.
 MOST_WORK = 1 << 32
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-# Bits that are kept of the least of the numbers whose ratio is the total: far more than its 15 places say.
+# Bits kept of the smallest number whose ratio is the total: many more than its 15 places need.
 _BITS = 1 << 13
 # Limits of a question: subsets of one report, cells of a table that one subset is taken from, and bits of a cell's number.
 MOST_SUBSETS = 12
@@ -204,7 +204,7 @@ class _Ball(NamedTuple):
             f = [kept * x + lighter * y + heavier * z for x, y, z in zip(f, light, heavy, strict=False)]
         a = math.fsum(x * y / 2**32 for x, y in zip(self.acceptance, f[self.least :], strict=True))
         rejected = sum(((1 << 32) - x) * y / 2**32 for x, y in zip(self.acceptance, f[self.least :], strict=True))
-        _require(a >= LEAST_CHANCE, "hardly any trial is accepted")
+        _require(a >= LEAST_CHANCE, "almost no trial is accepted")
         none = count * (math.log1p(-a) if a < 1 / 2 else math.log(beyond + sum(f[: self.least]) + rejected))
         return none, a, most - math.log(a)
 
@@ -238,7 +238,7 @@ class _Trials(NamedTuple):
         alpha = self.uniform / 2**64 + math.fsum(
             s * math.exp(none) for s, (none, _, _) in zip(tried, costs, strict=True)
         )
-        _require(alpha >= LEAST_CHANCE, "an answer is hardly ever uniform")
+        _require(alpha >= LEAST_CHANCE, "an answer is almost never uniform")
         logs = [
             math.log(s / alpha) + _ln(-math.expm1(none)) + most for s, (none, _, most) in zip(tried, costs, strict=True)
         ]
@@ -274,7 +274,7 @@ class Sampler:
         _require(self._work() <= MOST_WORK, "its exact sums would take too long; export the design to a smaller size")
         self._codes = [{c: k for k, c in enumerate(x)} for x in self.categories]
         if self.total() > self.epsilon:
-            _refuse("it states a smaller total epsilon than it has")
+            _refuse("its total epsilon is larger than stated")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Sampler:
@@ -287,12 +287,14 @@ class Sampler:
     def codes(self, record: dict[str, Any]) -> list[int]:
         """Positions of the answers among the categories; numbers and booleans count as their text."""
         if not isinstance(record, dict):
-            raise Refused("the record is no dictionary; give one with an answer for each attribute")
+            raise Refused("the record is not a dictionary; give one with an answer for each attribute")
         missing = [n for n in self.names if n not in record]
         if missing or len(record) != len(self.names):
             # what is not an attribute's name may be an answer that was mistaken for one
             given = f"the record has {len(record)} answers for {len(self.names)} attributes"
-            raise Refused(f"{given}; missing are {missing}" if missing else f"{given}; leave out what is no attribute")
+            raise Refused(
+                f"{given}; missing are {missing}" if missing else (f"{given}; remove keys that are not attributes")
+            )
         out = []
         for name, codes in zip(self.names, self._codes, strict=True):
             value = record[name]
@@ -300,14 +302,14 @@ class Sampler:
             if isinstance(text, int | float):
                 text = str(int(text) if text == text // 1 else text)
             if not (text is None or isinstance(text, str)) or text not in codes:
-                raise Refused(f"the answer to {name!r} is none of its declared categories")
+                raise Refused(f"the answer to {name!r} is not one of its declared categories")
             out.append(codes[text])
         return out
 
     def randomized(self, codes: Sequence[int], take: Take = os.urandom) -> list[int]:
         """The randomized codes; ``take`` hands out the next bytes of the stream, and only tests give another one."""
         if self._questions:
-            raise Refused("this design asks one question, whose answer is no record; use draw()")
+            raise Refused("this design asks one question, whose answer is not a record; use draw()")
         if self._trials is not None:
             return self._trials.drawn(codes, take)
         out, s, width = list(codes), 0, self.bits // 8
@@ -414,7 +416,7 @@ class Diary:
         # also without a limit: another Diary of this folder may have one, and nothing may be added while it compares
         with self._alone():
             if os.path.lexists(self._path(sampler.design)):
-                raise AlreadyAnswered("this design was answered; send the same report again with report()")
+                raise AlreadyAnswered("this design was already answered; send the same report again with report()")
             if self._limit is not None:
                 self._check_limit(self._limit, sampler)
             report = sampler.report(record)
@@ -425,7 +427,7 @@ class Diary:
     def _check_limit(self, limit: Decimal, sampler: Sampler) -> None:
         total = _sum([self.ledger().total, sampler.epsilon])
         if total > limit:
-            raise BeyondLimit(f"with this design the total epsilon would be {total:f}, above the limit {limit:f}")
+            raise BeyondLimit(f"with this design, the total epsilon would be {total:f}, above the limit {limit:f}")
 
     def report(self, sampler: Sampler) -> dict[str, Any] | None:
         """The report that was made for this design, to be sent again; None if there is none."""
@@ -457,10 +459,10 @@ class Diary:
         except OSError as error:
             if not path.is_symlink():
                 raise
-            raise Refused(f"{path} is a link; a diary's files are its own, so remove it") from error
+            raise Refused(f"{path} is a link, but a diary needs regular files; remove it") from error
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise Refused(f"{path} is no file; a diary's files are its own, so remove it")
+            raise Refused(f"{path} is not a file, but a diary needs regular files; remove it")
         return os.fdopen(handle, "rb")
 
     def _path(self, design: str) -> Path:
@@ -478,7 +480,7 @@ class Diary:
             whole = False
         if not whole:
             raise Refused(
-                f"{path} is no entry of this diary; what was sent for its design is not known, so send nothing"
+                f"{path} is not an entry of this diary, so the report for its design is unknown; send nothing"
             )
         result: dict[str, Any] = entry
         return result
@@ -495,7 +497,9 @@ class Diary:
             try:
                 os.link(partial, self._path(design))
             except FileExistsError:
-                raise AlreadyAnswered("this design was answered meanwhile; send that report with report()") from None
+                raise AlreadyAnswered(
+                    "this design was answered in the meantime; send that report with report()"
+                ) from None
         finally:
             os.unlink(partial)
         if hasattr(os, "O_DIRECTORY"):
@@ -514,7 +518,8 @@ def _limit(given: Any) -> Decimal:
         limit = Decimal(-1)
     if isinstance(given, bool) or not limit.is_finite() or limit < 0:
         raise Refused(
-            f"the diary's limit is {repr(given)[:60]}; give a number of nats from 0, such as 4, or None for no limit"
+            f"the diary's limit {repr(given)[:60]} is not a privacy budget; give a number of nats, 0 or more, such "
+            "as 4, or None for no limit"
         )
     return limit
 
@@ -527,7 +532,7 @@ def _sum(epsilons: Sequence[Decimal]) -> Decimal:
 def _taken(take: Take, n: int) -> bytes:
     out = take(n)
     if len(out) != n:
-        raise Refused("the source of random bytes ran short; nothing was drawn")
+        raise Refused("the source of random bytes ended early; nothing was drawn")
     return out
 
 
@@ -573,7 +578,7 @@ def _content(text: bytes) -> dict[str, Any]:
         same = _canonical(content) == (text[:-1] if text.endswith(b"\n") else text)
     except (ValueError, RecursionError):
         content, same = None, False
-    _require(same and isinstance(content, dict), "it is no canonical JSON object")
+    _require(same and isinstance(content, dict), "it is not a canonical JSON object")
     _require(content.get("format") == FORMAT, f"its format is not {FORMAT}")
     kind = next((f" of {key}" for key in ("questions", "trials") if key in content), "")
     _keys(content, f"file{kind}")
@@ -732,7 +737,7 @@ def _thresholds(text: Any, bits: int, count: int, *, zero: bool = False) -> list
 
 def _print_ledger(folder: Path) -> None:
     if not folder.is_dir():
-        raise Refused(f"{folder} is no diary: there is no such folder")
+        raise Refused(f"{folder} is not a diary: there is no such folder")
     ledger = Diary(folder).ledger()
     for design, epsilon in ledger.entries:
         print(f"{design[:12]} {epsilon:f}")
@@ -742,7 +747,7 @@ def _print_ledger(folder: Path) -> None:
 def _answers(place: str | None) -> dict[str, Any]:
     """The object in a file or, without one, on standard input. No message repeats what stands there, nor the file's name."""
     if place is None and sys.stdin.isatty():
-        print('your answers as a JSON object, such as {"sex": "F"}, then the end of input:', file=sys.stderr)
+        print('enter your answers as a JSON object, such as {"sex": "F"}, then the end of input:', file=sys.stderr)
     try:
         text = sys.stdin.buffer.read() if place is None else Path(place).expanduser().read_bytes()
         record = json.loads(text.decode("utf-8-sig"), object_pairs_hook=_different)
@@ -750,7 +755,7 @@ def _answers(place: str | None) -> dict[str, Any]:
         record = None
     if not isinstance(record, dict):
         raise Refused(
-            "no answers can be read; give a JSON object on standard input, or the name of a file with one, every name once"
+            "no answers could be read; give a JSON object with each name once, on standard input or in a file"
         )
     return record
 
@@ -776,14 +781,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer, or print the ledger; see the top of this file."""
     usage = "%(prog)s [--limit EPSILON] SAMPLER DIARY [ANSWERS], or %(prog)s DIARY; answers come from standard input or a file"
     parser = argparse.ArgumentParser(prog="optrr_client.py", usage=usage, allow_abbrev=False)
-    parser.add_argument("--limit", metavar="EPSILON", help="most that all designs in DIARY together may cost, in nats")
+    parser.add_argument("--limit", metavar="EPSILON", help="maximum total epsilon of all designs in DIARY, in nats")
     parser.add_argument(
-        "places", nargs="*", help="a deployment file; a folder of reports; answers, by default standard input"
+        "places", nargs="*", help="deployment file; folder of reports; file of answers (default: standard input)"
     )
     known, others = parser.parse_known_args(arguments)
     if others or not 1 <= len(known.places) <= 3:
         # what is too much may be an answer, so it is not repeated
-        print(f"error: these arguments cannot be used; {usage % {'prog': parser.prog}}", file=sys.stderr)
+        print(f"error: these arguments are not valid; {usage % {'prog': parser.prog}}", file=sys.stderr)
         return 2
     try:
         _run(known.limit, known.places)

@@ -70,7 +70,7 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     domain
         a Domain, a mapping of names to categories or sizes, or a specification or its file, with its public columns.
     total
-        E in nats. If it is None, every table needs a maximum standard error, and the smallest total is found.
+        E in nats. Without it, each table needs a maximum standard error, and the smallest total is found.
     workload
         "marginals", "pairs", the path of a TOML or JSON file, or tables, such as
         ``["sex × income", ("age",)]`` (see :mod:`optrr.allocation.workload`).

@@ -189,7 +189,7 @@ class Allocation(TableResult):
         return next((o for o in self.protocols if o.suits and o.keeps_records), None)
 
     def option(self, name: str) -> Strategy:
-        """Find a protocol by name; raise InvalidInput if there is none."""
+        """Find a protocol by name; raise InvalidInput for another name."""
         chosen = next((o for o in self.protocols if o.name == name), None)
         if chosen is None:
             raise InvalidInput(

@@ -100,7 +100,7 @@ class Workload:
 
     @classmethod
     def of(cls, domain: Domain) -> Self:
-        """Build the workload of the word; raise InvalidInput if there is none."""
+        """Build the workload of the word; raise InvalidInput for another word."""
         raise NotImplementedError(f"{cls.__name__} defines no tables for a domain")
 
     @property
@@ -167,7 +167,7 @@ class Workload:
         return float(np.sqrt(error / (n * sum(t.weight * t.cells(domain) for t in self.tables))))
 
     def limits(self, domain: Domain, arrays: TableWorkload, n: int | None) -> FloatArray:
-        """Compute the largest n E‖π̂_U − π_U‖² allowed for every table.
+        """Compute the largest n E‖π̂_U − π_U‖² allowed per table.
 
         ``inf`` if nothing is required.
 

@@ -78,7 +78,7 @@ def finish(
     page: str,
     shown: Result | None = None,
 ) -> None:
-    """Warn, write what is ``saved`` and the page of the result, whole or not at all, and print it, or what is ``shown``."""
+    """Warn, write the ``saved`` files and the page of the result, whole or not at all, and print it, or the text ``shown``."""
     warn(made.warnings)
     with held_back():
         if output is not None:

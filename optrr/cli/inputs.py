@@ -187,8 +187,8 @@ def read_proportions(text: str, domain: Domain, option: str = "proportions") -> 
 
 SCORES = option(
     (
-        "Scores of the categories of A, in their declared order, instead of their own numbers (or 0, 1, 2 …); "
-        "repeatable."
+        "Scores of the categories of A, in their declared order; default: the categories' numbers, or 0, 1, 2 …. "
+        "Repeatable."
     ),
     metavar="A=S,S,…",
 )

@@ -258,6 +258,6 @@ class Analysis:
 
 @dataclass(eq=False)
 class TableAnalysis(Analysis):
-    """One whose table may go to a file of its own."""
+    """One whose table may go to a separate file."""
 
     output: Path | None = TABLE

@@ -15,7 +15,7 @@ from optrr.core.records import RecordsAt, whole_file
 
 BINS = option(
     "Number of bins of a column of numbers or dates, with about equal counts, or their edges (inf allowed); use * "
-    "for every column of more than 50 different numbers. Repeatable.",
+    "for all columns with more than 50 different numbers. Repeatable.",
     metavar="NAME=K|EDGE,EDGE,…",
 )
 

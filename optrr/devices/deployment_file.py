@@ -344,7 +344,7 @@ class DeployedTrials(DeploymentFile):
 
     @classmethod
     def of(cls, domain: Domain, trials: Trials, design: str, software: str) -> "DeployedTrials":
-        """Build the file of these trials with the ε of what they draw."""
+        """Build the file of these trials with the ε of their draws."""
         total, attributes = (_stated_above(x) for x in (np.array([trials.epsilon]), _attribute_epsilons(trials)))
         conditional = total * trials.m  # nothing smaller is known from the integers
         return cls(domain, trials, StatedEpsilons(total[0], attributes, conditional), design, software)
@@ -423,8 +423,9 @@ class DeployedQuestion:
     Its attributes by number, its report, and 2^bits times the probability of an unlikely pattern.
 
     An answer names subsets, and its pattern of matches is likely or not. Its probability is that of the pattern's kind, over
-    the number of the question's Π r_i cells that are of this kind, times what does not depend on the record. So e^ε is the
-    ratio of both kinds' probabilities, each over its number of cells: exact from the integers of the file, and reached.
+    the number of the question's Π r_i cells that are of this kind, times a factor that does not depend on the record. So e^ε
+    is the ratio of both kinds' probabilities, each over its number of cells: exact from the integers of the file, and
+    reached.
     """
 
     attributes: tuple[int, ...]

@@ -126,7 +126,7 @@ class AnswersToOne:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The number of records that each pattern fits, for every answer, up to a factor."""
+        """The number of records that each pattern fits, in any answer, up to a factor."""
         return np.array([float(w) for w in self.question.report.weights(self.shape)])
 
     def chances(self, bits: int) -> FloatArray:

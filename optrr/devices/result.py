@@ -204,7 +204,7 @@ class Audit(TableResult):
         return Table(["check", "verdict", "finding", "p at most"], rows)
 
     def sentences(self) -> Sequence[str]:
-        """State what an audit cannot detect."""
+        """List the limits of an audit."""
         return [f"not detectable from outside: {line}" for line in self.unseen]
 
     def to_arrow(self) -> "pa.Table":

@@ -125,7 +125,7 @@ class Panel:
 
     @cached_property
     def _weights(self) -> FloatArray:
-        """g for every cell (rows) and report, shape (C, C)."""
+        """g by cell (rows) and report, shape (C, C)."""
         kernel = self.mechanism.kernel(self.domain.names)
         rows = [kernel.solve_adjoint(row.reshape(kernel.sizes)).ravel() for row in np.eye(kernel.cells)]
         return np.asarray(rows)

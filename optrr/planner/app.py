@@ -310,7 +310,7 @@ class PageAnswers:
         self._work.close()
 
     def _remember(self, preview: Preview) -> None:
-        """Keep the preview among what was seen of its tables, in the order of seeing."""
+        """Keep the preview among the alternatives for its tables, in order."""
         with self._lock:
             seen = self._seen.setdefault(key_of(preview.question)[0], {})
             seen.setdefault((preview.question.total, preview.n, preview.point.way.name), preview)

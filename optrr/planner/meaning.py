@@ -87,7 +87,7 @@ class Meaning:
     def conditional_bounds(self) -> tuple[float, float] | None:
         """Bounds of the belief of an attacker who knows all other answers.
 
-        They hold after all releases; None if ``conditional`` is None.
+        They hold after all releases; None without ``conditional``.
         """
         if self.conditional is None:
             return None

@@ -294,7 +294,7 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
 def _least_total(question: Question, margin: float, reason: str) -> Plan:
     """Find the plan with the least total at which a protocol has this margin.
 
-    The margin holds for every table, and the total is rounded up to the sixth decimal. The search starts from an
+    The margin holds for all tables, and the total is rounded up to the sixth decimal. The search starts from an
     allocation with the required errors. If every protocol, optimized for the average error at that total, exceeds the
     margin in some table, higher totals are tried; if one stays below it, lower ones. Protocols optimized for the
     largest error instead may need less: :func:`optrr.allocate` with ``standard_error`` computes them.

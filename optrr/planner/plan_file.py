@@ -57,7 +57,7 @@ class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def of(cls, preview: Preview) -> "SeenWay":
-        """Record what an exact preview shows."""
+        """Record the numbers of an exact preview."""
         return cls(
             float(preview.question.total),
             preview.n,
@@ -224,7 +224,7 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
 def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Iterate over name, recorded and recomputed value of every entry.
 
-    A value that exists on one side only is None on the other.
+    A value that exists on one side only is paired with None.
     """
     if isinstance(recorded, dict) and isinstance(recomputed, dict):
         for key in dict.fromkeys([*recomputed, *recorded]):

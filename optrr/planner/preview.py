@@ -197,7 +197,7 @@ class Expected:
     """Predicted errors of one table with n people.
 
     ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 % interval
-    in percentage points; ``sampling_margin`` what it would be without any randomization. Of a pair, ``difference`` is the
+    in percentage points; ``sampling_margin`` the margin without any randomization. Of a pair, ``difference`` is the
     smallest one, in percentage points between two halves of the people in an evenly split answer, that a test at 5 % finds in
     80 % of all surveys (for larger tables Cramér's V, times 100), and ``odds_ratio`` that of the same table; None for other
     tables, and where none can be found.
@@ -214,7 +214,7 @@ class Expected:
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """A question, and what is known at its total."""
+    """A question, and the results at its total."""
 
     question: Question
     point: Point

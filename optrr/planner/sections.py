@@ -105,7 +105,7 @@ class Shown:
         columns = ("protocol", "typical margin, points", "error / lower bound", "largest conditional ε")
         note = (
             f"The lower bound holds for any mechanism of this total: ± {digits(preview.bound_margin, 4)} points. "
-            "The conditional ε limits what an answer reveals to an attacker who knows all other answers of the "
+            "The conditional ε limits the information of an answer for an attacker who knows all other answers of the "
             "same person."
         )
         parts.append(Table(columns, rows, note=note))

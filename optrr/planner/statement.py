@@ -215,7 +215,7 @@ def _learned(preview: Preview, asking: Asking) -> list[Part]:
     parts: list[Part] = [
         Text(
             "± points are half of a 95 % confidence interval in percentage points, as a root mean square over the "
-            "cells of a table; they are upper bounds for every population. Each epsilon is in nats and rounded up; "
+            "cells of a table; they are upper bounds for any population. Each epsilon is in nats and rounded up; "
             "the conditional epsilon holds against an attacker who knows all other answers of the person. The "
             "detectable difference is between two groups of half of the people each: a test at the 5 % level finds "
             "it in 80 % of surveys. For more than two categories it is Cramér's V, times 100."

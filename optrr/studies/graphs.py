@@ -497,7 +497,7 @@ def local_triangle_sensitivities(graph: Any) -> FloatArray:
 
 
 def _singly_joined(graph: Graph) -> IntArray:
-    """Find the largest b_ij among pairs with a_ij = a, for every a; −1 if none."""
+    """Find the largest b_ij among pairs with a_ij = a, for each a; −1 without such a pair."""
     adjacency, n = graph.adjacency(), graph.n
     degrees = graph.degrees()
     best = np.full(n, -1, dtype=np.int64)

@@ -84,7 +84,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
 
 
 class SurveyApp:
-    """The ASGI application of a survey, and what it says of its reports at the end."""
+    """ASGI application of a survey, with its final message about lost reports."""
 
     def __init__(self, app: ASGIApp, store: Store) -> None:
         self._app, self._store = app, store

@@ -183,7 +183,7 @@ def test_a_state_goes_into_a_file_and_an_address_and_comes_back(page, browser, s
     for wrong in ("[", "{}", '{"question": {"attributes": "x"}}', '{"question": {"attributes": [1]}}'):
         file.write_text(wrong)
         other.locator("#upload-file").set_input_files(file)
-        other.get_by_role("alert").get_by_text("is no plan of this page").wait_for()
+        other.get_by_role("alert").get_by_text("is not a plan").wait_for()
     assert state_of(other) == kept
     other.close()
 

@@ -212,7 +212,7 @@ def test_the_form_is_filled_in_with_the_keyboard_alone(page):
 
     tab("summary")
     keys.press("Enter")
-    assert page.get_by_text("whoever sees it and whatever else they know").is_visible()
+    assert page.get_by_text("no matter who sees it and what else they know").is_visible()
     keys.press("Enter")
     tab("q-0-0")
     keys.press("ArrowDown")

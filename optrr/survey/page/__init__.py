@@ -3,7 +3,7 @@
 A server of the page must offer these requests below one address that ends in a slash; the page contacts no other
 server.
 
-What a server that shows the page has to offer, all below one address that ends in a slash; the page asks nobody else.
+Requests:
 
 ==========  ====================  =====================================================================================
 request     answers with          remarks
@@ -33,9 +33,9 @@ browser keeps an entry for each design and wording, and a respondent to another 
 Effect of the answer on the page:
 
 =====================================  ================================================================================
-2xx with JSON ``{"kept": true}``       sent: the person sees the record that was sent beside what was entered. The
+2xx with JSON ``{"kept": true}``       sent: the person sees the sent record next to the answers. The
                                        collector has the report on disk before it says so
-any other 2xx                          not sent yet: somebody else answered, such as the sign-in page of a network
+any other 2xx                          not sent yet: another server answered, such as the sign-in page of a network
 409                                    refused: another report has this identifier
 410                                    refused: the survey is closed
 any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: the body's ``error``, if it is JSON

@@ -130,7 +130,7 @@ function numbers(deployment, wording, asked, epsilon) {
     element(
       "p",
       {},
-      `The promise holds for the whole report, whoever sees it and whatever else they know. Its ε is ${epsilonText(deployment.epsilon.total)}. ` +
+      `The promise holds for the whole report, no matter who sees it and what else they know. Its ε is ${epsilonText(deployment.epsilon.total)}. ` +
         "You answer once in this browser. If you send more reports, from elsewhere or for other surveys, more can be learned: " + "their factors multiply.",
     ),
     element("ol", {}, ...rows),

@@ -41,14 +41,14 @@ export function memoryOf(deployment, wording) {
   return {
     /** The entry of this survey, or undefined. */
     entry: () => update((kept) => kept),
-    /** The number of this person's question, drawn now if there is none; undefined if everybody is asked everything. */
+    /** The number of this person's question, drawn now if missing; undefined if everybody is asked everything. */
     asked: async () => {
       if (!questions || questions.length === 1) return questions && 1;
       const asked = await drawn.update(key, (kept) => kept ?? ask(deployment));
       if (!Number.isInteger(asked) || !questions[asked - 1]) throw new Unreadable("this browser's data for this survey cannot be read");
       return asked;
     },
-    /** The entry of this survey, drawn now if there is none; answers are to the question `asked`, if there is one. */
+    /** The entry of this survey, drawn now if missing; answers are to the question `asked`, if there is one. */
     answer: (answers, asked) => answerOnce(deployment, answers, store, undefined, asked),
     /** Restores an entry if the browser's data were deleted meanwhile; returns the stored one. */
     keep: (entry) => update((kept) => kept ?? entry),

@@ -1,4 +1,4 @@
-// The survey: load the questions, ask, randomize once, send only the result, show both records, forget what was entered.
+// The survey: load the questions, ask, randomize once, send only the result, show both records, forget the true answers.
 
 import { button, element, newHeading } from "./elements.js";
 import { surveyForm } from "./form.js";

@@ -47,7 +47,7 @@ export function together(surveys, epsilon) {
 export function spentText(surveys, { entries, epsilon, unreadable }) {
   const known = entries.length > 1 ? together(surveys(entries.length), epsilon) : "";
   const lost = unreadable === 1 ? "One further entry" : `${unreadable} further entries`;
-  const unknown = unreadable > 0 ? `${lost} in this browser cannot be read, and what was sent there is not counted.` : "";
+  const unknown = unreadable > 0 ? `${lost} in this browser cannot be read and not counted.` : "";
   return [known, unknown].filter((text) => text).join(" ") || null;
 }
 
