@@ -128,7 +128,7 @@ def test_variants_that_do_not_vary_are_not_causal():
     copies = np.random.default_rng(5).binomial(2, 0.4, 100)
     codes = np.stack([np.ones(100, int), copies, 2 - copies], axis=1).astype(np.int8)
     assert all(SimulatedTrait(1).risk(codes, np.random.default_rng(k)).which[0] > 0 for k in range(10))
-    with pytest.raises(InvalidInput, match="only 2 variants vary and have a frequency"):
+    with pytest.raises(InvalidInput, match="only 2 variants have a frequency"):
         SimulatedTrait(3).risk(codes, np.random.default_rng(1))
 
 
@@ -363,7 +363,7 @@ def test_the_command_from_end_to_end(tmp_path, capsys):
     [
         (
             "gwas design g.csv --variant-epsilon 1 --total-epsilon 3",
-            "--variant-epsilon 1: with a total only ratios count",
+            "--variant-epsilon 1: only ratios count with a total",
         ),
         ("gwas design g.csv", "no epsilon is given"),
         ("gwas study g.csv --total-epsilon a --phenotype-column disease --case yes", "could not convert"),
@@ -374,11 +374,11 @@ def test_the_command_from_end_to_end(tmp_path, capsys):
         ("gwas scan g.csv --design d.json", "cannot read design file"),
         ("gwas design g.csv --variant-epsilon b.csv", "lists variant 'v0' twice"),
         ("gwas design g.csv --variant-epsilon b.csv -o b.csv", "a design is written as .json"),
-        ("gwas randomize g.csv --design d.json -o ./g.csv", "g.csv: is an input"),
+        ("gwas randomize g.csv --design d.json -o ./g.csv", "g.csv: is also an input"),
         ("gwas randomize g.csv --design d.json -o b.csv --phenotype b.csv", "is also an input"),
-        ("gwas randomize g.bed --design d.json -o g.bed", "g.bed: is an input"),
+        ("gwas randomize g.bed --design d.json -o g.bed", "g.bed: is also an input"),
         ("gwas scan g.csv --design d.json -o no/r.tsv", "there is no directory no"),
-        ("gwas scan g.csv --design d.json -o r --html r", "r: is an input, or another output"),
+        ("gwas scan g.csv --design d.json -o r --html r", "r: is also an input, or another output"),
     ],
 )
 def test_bad_commands(tmp_path, capsys, monkeypatch, line, message):
