@@ -224,9 +224,13 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
     """Read the survey of the database; raise InvalidInput without one."""
     with readable(engine.url), engine.connect() as connection:
         if not sa.inspect(connection).has_table(_surveys.name):
-            raise InvalidInput(
-                f"database {shown(engine.url)} holds no survey; give a database that `optrr serve` wrote"
-            )
+            name = shown(engine.url)
+            if engine.dialect.name == "sqlite":
+                raise InvalidInput(
+                    f"{name} is an SQLite database without a survey; read your own table with sqlite:{name} and "
+                    "``query``, such as SELECT report FROM reports"
+                )
+            raise InvalidInput(f"database {name} holds no survey; give a database that `optrr serve` wrote")
         if _format_of(connection) != FORMAT:
             raise InvalidInput(
                 f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give a database that this "

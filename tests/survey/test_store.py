@@ -33,6 +33,7 @@ from optrr.core.provenance.accounting import Release
 from optrr.core.provenance.provenance import Provenance
 from optrr.core.records.counts import count
 from optrr.core.records.reading.registry import open_source
+from optrr.core.records.reading.source import RecordsAt
 from optrr.survey import store
 from optrr.survey.preparing import prepared
 from optrr.survey.store import (
@@ -360,7 +361,9 @@ def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     for path, message in (
         (text, "no survey database"),
         (tmp_path / "none.db", "no survey database"),
-        (empty, "no survey;"),
+        (empty, r"b\.db is an SQLite database without a survey; .*sqlite:.*b\.db and ``query``"),
+        (f"sqlite:{empty}", "b.db is an SQLite database without a survey"),
+        (RecordsAt(str(empty), query="SELECT a FROM t"), r"leave the query out; .* write sqlite:.*b\.db$"),
     ):
         with pytest.raises(InvalidInput, match=message):
             open_source(path)

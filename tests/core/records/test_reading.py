@@ -416,6 +416,13 @@ def test_a_database_needs_a_query(tmp_path):
         open_source(RecordsAt(path, query="SELECT nothing FROM nowhere"), DOMAIN)
 
 
+@pytest.mark.parametrize("place", ["sqlite:{}/owm.db", "sqlite:file:{}/owm.db?mode=rwc", "duckdb:{}/owm.db"])
+def test_reading_creates_no_database(place, tmp_path):
+    with pytest.raises(InvalidInput, match="there is no such file; check its name"):
+        open_source(RecordsAt(place.format(tmp_path), query="SELECT 1"), DOMAIN)
+    assert not list(tmp_path.iterdir())
+
+
 def test_sqlite_columns_whose_type_changes(tmp_path):
     """Its driver takes types from the first rows; what a later row holds is in no message."""
     pytest.importorskip("adbc_driver_sqlite")

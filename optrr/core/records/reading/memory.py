@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -65,10 +66,19 @@ _DRIVERS = {
     "postgresql": "adbc_driver_postgresql",
     "postgres": "adbc_driver_postgresql",
 }
+_SERVERS = ("postgresql", "postgres")
+# Databases that are no local files: addresses, and those in memory.
+_ELSEWHERE = re.compile(r":memory:|[A-Za-z][\w+.-]+:")
 # Secrets in a connection string.
 _PASSWORD = re.compile(r"(?<=:)[^@/]+(?=@)|(?<=password=)[^&]+")
 # Rows from which SQLite's driver takes the types of the columns, unless set otherwise.
 _TYPING_ROWS = 1024
+
+
+def _missing(file: str) -> bool:
+    """Check whether the name is that of a local file that does not exist."""
+    path = file.removeprefix("file:").partition("?")[0] if file.startswith("file:") else file
+    return bool(path) and not _ELSEWHERE.match(path) and not Path(path).exists()
 
 
 def query(where: RecordsAt, domain: Domain | None) -> Source:
@@ -80,6 +90,10 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
     name, text = _PASSWORD.sub("…", place), where.query
     if not text:
         raise InvalidInput(f"{name} is a database; select records with ``query='SELECT …'``")
+    file = "" if scheme in _SERVERS else place.removeprefix("duckdb:").removeprefix("sqlite:").removeprefix("//")
+    if _missing(file):
+        # SQLite would create it
+        raise InvalidInput(f"{name}: there is no such file; check its name")
 
     @contextmanager
     def result(sql: str) -> Iterator[pa.RecordBatchReader]:
@@ -94,9 +108,8 @@ def query(where: RecordsAt, domain: Domain | None) -> Source:
                     recent = getattr(relation, "to_arrow_reader", None)
                     reader = (recent or relation.fetch_record_batch)(RECORDS)
                 else:
-                    file = place.partition(":")[2].removeprefix("//")
                     driver = library(f"{_DRIVERS[scheme]}.dbapi", "reading this database needs", "sql")
-                    connection = driver.connect(file if scheme == "sqlite" else place)
+                    connection = driver.connect(place if scheme in _SERVERS else file)
                     # the records end where their cursor is thrown away
                     cursor = held.enter_context(closing(connection)).cursor()
                     cursor.execute(sql)

@@ -211,7 +211,8 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
         return _several(where, files, domain)
     found = found or _format_of(where)
     if where.query and not found.takes_query:
-        raise InvalidInput(f"a query is for databases, and {where} is a file; leave the query out")
+        database = f"; for an SQLite database write sqlite:{where}" if found.name == "survey" else ""
+        raise InvalidInput(f"a query is for databases, and {where} is a file; leave the query out{database}")
     return found.open(where, domain)
 
 
