@@ -405,11 +405,11 @@ def test_file_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("epsilon", 0.5, "spend"),
-        ("epsilon", 1e300, "spend"),
+        ("epsilon", 0.5, "consume"),
+        ("epsilon", 1e300, "consume"),
         ("status_share", 0.5, "changed"),
         ("answer_epsilon", 3.0, "do not add up to the same"),
-        ("each", 2, "one variant each"),
+        ("each", 2, "one variant and the status"),
         ("format", "optrr-sampled-variants/9", "format"),
         ("variants", [{"name": f"rs{k}", "a1": "A", "a2": "", "report": 0} for k in range(1, 5)], "changed"),
         ("variants", [{"name": "rs1", "a1": "", "a2": "", "report": 10**30}], "cannot be read"),
