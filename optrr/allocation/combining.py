@@ -59,7 +59,7 @@ from optrr.core.mechanisms import unrandomized
 from optrr_solvers.allocation.questions import SubsetReport, transformed
 from optrr_solvers.arrays import FloatArray
 
-# A variance that is 0 or below counts as this, whose powers are numbers.
+# Replacement for variances of 0 or less, whose powers are finite.
 _NO_VARIANCE = 1e-100
 # Chances held at once: 8 MB.
 _ENTRIES = 1 << 20
@@ -163,7 +163,7 @@ class Answered:
         ones = np.ones_like(k)
         z = transformed(weights[:, None], (ones, -k / r, ones, 1 - k / r)).ravel()
         matches = self.matches().T.reshape(-1, 1)
-        # how likely a subset without the record's category, and one with it, holds another one
+        # probability that a subset without the record's category, and one with it, contains a given other category
         without, within = k / (r - 1), (k - 1) / (r - 1)
         powers, out = np.stack([z, z**2]), np.empty((2, 1 << u))
         step = max(1, _ENTRIES >> u)

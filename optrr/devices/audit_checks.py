@@ -82,11 +82,11 @@ def fingerprints_of(columns: Sequence[IntArray]) -> IntArray:
     return out.view(np.int64)
 
 
-# Distances at which the answers of a run are compared.
+# Distances between compared answers of a run.
 _LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, 512, 1024)
-# Shifts that are tested of all, those at which the noises correlate most.
+# Number of tested shifts, those with the highest correlation of the noise.
 _CANDIDATES = 4
-# The same answer from all people is a memory if chance gives it more rarely than this.
+# Probability below which identical answers of all people count as memory instead of chance.
 _BY_CHANCE = 1e-6
 
 

@@ -37,7 +37,7 @@ from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import Words
 from optrr_solvers.sampling.diagram import MOST_LAYERS, MOST_STATES, WORD_BITS, ChoiceLayer, Layer, Layers
 
-# Digits of a number; every one in a file is far below.
+# Maximum digits of a number; numbers in files have far fewer.
 _MOST_DIGITS = 20
 
 
@@ -90,7 +90,7 @@ _MOST_HERE, _MOST_BITS_HERE = 1 << 30, 1 << 20
 _FORMULAS = "exact integers"
 # Attributes times totals of a file of trials that are summed at once: half a second.
 _MOST_SUMS_HERE = 1 << 23
-# What the last digits of sums may differ by between machines, in nats.
+# Maximum difference of sums between machines, in nats.
 _MACHINES = Decimal("1e-10")
 # Widths of a threshold; part of the format.
 WIDTHS = range(64, 6144 + 1, 64)
@@ -346,7 +346,7 @@ class DeployedTrials(DeploymentFile):
     def of(cls, domain: Domain, trials: Trials, design: str, software: str) -> "DeployedTrials":
         """Build the file of these trials with the ε of their draws."""
         total, attributes = (_stated_above(x) for x in (np.array([trials.epsilon]), _attribute_epsilons(trials)))
-        conditional = total * trials.m  # nothing smaller is known from the integers
+        conditional = total * trials.m  # the integers give no smaller bound
         return cls(domain, trials, StatedEpsilons(total[0], attributes, conditional), design, software)
 
     def parts(self) -> dict[str, Any]:
@@ -561,9 +561,9 @@ def _subset(text: str, r: int, k: int) -> list[int]:
     return members if members[-1] < r and all(low < high for low, high in pairwise(members)) else []
 
 
-# What a deployment file holds.
+# Contents of a deployment file.
 Deployed: TypeAlias = Deployment | DeployedTrials | DeployedQuestions
-# The kind of a file by the key that only it has.
+# Kind of a file, by the key that only this kind has.
 _KINDS: dict[str, type[DeploymentFile]] = {"questions": DeployedQuestions, "trials": DeployedTrials}
 
 
@@ -755,7 +755,7 @@ def _below(a: Words, b: Words) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 def _next(k: int, states: list[int], after: int) -> IntArray:
-    # compared as Python integers: one beyond 64 bits is refused here and not wrapped
+    # compared as Python integers, so that a value beyond 64 bits is refused instead of wrapped
     if min(states) < 0 or max(states) >= after:
         _refuse(k, f"a next state is not among the {after} that follow")
     return np.array(states, dtype=np.int64)

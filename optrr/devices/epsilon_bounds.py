@@ -22,7 +22,7 @@ from optrr.core.display import bound_text, epsilon_text
 from optrr.devices.result import CHECKS, TOTAL, Finding, at_least, lowest_share
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Unions of the most and of the least likely cells that are tried, from 1 cell to all, in steps of a factor.
+# Factor between the sizes of tried unions of the most and of the least likely cells, from 1 cell to all.
 _UNIONS = 12
 
 

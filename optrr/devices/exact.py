@@ -20,13 +20,13 @@ from optrr_solvers.arrays import IntArray
 from optrr_solvers.sampling.arithmetic import integers
 from optrr_solvers.sampling.diagram import ChoiceLayer, Layer, Layers
 
-# Operations on words: some ten seconds. Files that fit a phone take a hundredth.
+# Maximum number of operations on words, some ten seconds; files that fit a phone take a hundredth.
 MOST_WORK = 1 << 32
-# Pairs of states that conditional ε follow; part of the format.
+# Maximum number of pairs of states for conditional ε; part of the format.
 MOST_PAIRS = 1 << 20
-# Places of an ε after the point; part of the format.
+# Decimal places of an ε; part of the format.
 PLACES = 15
-# Digits of the decimals: many more than the roundings of 2^14 layers use up.
+# Precision of the decimals, far more than the roundings of 2^14 layers consume.
 _DIGITS = 50
 _UP = Context(prec=_DIGITS, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
 _DOWN = Context(prec=_DIGITS, rounding=ROUND_FLOOR, Emax=10**9, Emin=-(10**9))

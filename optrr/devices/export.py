@@ -54,7 +54,7 @@ def deployment_of(mechanism: Mechanism) -> Deployment:
         f"{exact.total:f}", tuple(f"{x:f}" for x in exact.attributes), tuple(f"{x:f}" for x in exact.conditional)
     )
     made = _written(mechanism, layers, stated)
-    # what a reader would refuse is refused here, before anybody is asked
+    # refuse what a reader of the file would refuse, before the survey begins
     return Deployment.read(made.to_bytes())
 
 
@@ -162,9 +162,9 @@ class Fitted(Result):
             file.write_bytes(self.deployment.to_bytes())
 
 
-# A state takes at least this many compressed bytes; so a diagram with more states need not be built.
+# Minimum compressed bytes of a state; a diagram with too many states is not built.
 LEAST_BYTES = 6
-# Compressed bytes of an automaton that is taken before trials are.
+# Maximum compressed bytes of an automaton that is preferred to trials.
 _SMALL = 1 << 16
 # Totals up to the radius of a ball with coarse weights: so many, and so many for each attribute. It costs 0.05 % of ε at a
 # hundred attributes, 0.8 % at a thousand.
@@ -205,7 +205,7 @@ def fitted_deployment(design: Design, max_bytes: int = MOST_BYTES) -> Fitted:
     >>> made.deployment.stated.total, made.size < 1000
     ('1.803390272195502', True)
     """
-    # a small automaton draws exactly what was designed; a large one takes a client longer than trials
+    # a small automaton draws the exact design; a large one is slower for a client than trials
     made = _own(design, min(max_bytes, _SMALL)) or _tried(design) or _own(design, max(max_bytes, MOST_BYTES))
     if made is None or made.size > max_bytes:
         remedy = "" if made is None else f"; raise ``max_bytes`` to at least {made.size}"

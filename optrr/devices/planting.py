@@ -33,7 +33,7 @@ _MOST_AGAIN = 200
 # People of the second run have the numbers of the first plus a multiple of this: seeds of up to 16 bits that a client makes
 # from a person's number repeat in the second run.
 _NUMBERS = 1 << 16
-# Fewer queries could show nothing.
+# Minimum number of queries of an audit.
 FEWEST = 200
 # Codes that an audit holds at once, in three arrays; records of many attributes are asked less often.
 MOST_CELLS = 1 << 26
@@ -106,7 +106,7 @@ def planned(layout: PlantedRecords, sizes: IntArray, random_state: RandomState =
 
     alike, same, runs = uniform(layout.alike), layout.again // 2, []
     for run in range(2):
-        # the second half answers with the record of the person before
+        # the second half gets the record of the previous person
         again = np.concatenate([alike[:same], np.roll(alike, 1, axis=0)[same : layout.again]])
         people = np.arange(layout.once) + run * _NUMBERS * -(-layout.once // _NUMBERS)
         records = np.concatenate([alike, uniform(layout.random), again])

@@ -15,7 +15,7 @@ from optrr.core.files import load
 from optrr.core.provenance import Given, content_of, function_of
 from optrr.devices.deployment_file import Deployed, decoded_deployment
 
-# A label is never below the truth, and not above it by more than this many nats.
+# Maximum excess of a stated ε over the exact one, in nats; it is never below.
 LABEL_TOLERANCE = Decimal("1e-9")
 # Its digest is of the design's law, which the automaton no longer has; under another digest a person would be asked twice.
 _UNKNOWN = "that it belongs to design {}…, which is stated but requires that design: give ``design``"
@@ -29,7 +29,7 @@ def verify_deployment(path: Given, design: Given | None = None, *, limited: bool
     """
     if limited:
         refuse_large(path, DEPLOYMENTS.what)
-    # read once: what is checked and what is compared are the same bytes
+    # read once, so that the checked and the compared bytes are the same
     path = content_of(path, DEPLOYMENTS.what)
     result = DEPLOYMENTS.verified(path, limited=limited)
     read = decoded_deployment(path.raw, path)

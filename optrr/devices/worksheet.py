@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MARKUP = frozenset("\\`*{}[]<>#|&~$")
 # Maximum number of attributes, or tables, that are listed one by one.
 MOST_LISTED = 40
-# Digits of a number that a person reads.
+# Significant digits of printed numbers.
 _MOST_DIGITS = 15
 
 

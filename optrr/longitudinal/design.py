@@ -65,7 +65,7 @@ FORMAT = "optrr-longitudinal/1"
 _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
 # Default numbers of reports for which ε is listed.
 LISTED = (1, 2, 5, 10, 30, 100)
-# What a second stage loses is lowered by what it is off in doubles, so that no accuracy is missed by rounding.
+# Rounding margin of the second stage in doubles, so that no accuracy is missed by rounding.
 _LOWERED = 1 - 2.0**-48
 # Relative excess of a stated ε over the required total, a few last places.
 _BELOW = 1 - 2.0**-49
@@ -421,10 +421,10 @@ def with_coin(optimum: Design, lifetime_epsilon: float) -> LongitudinalDesign:
 
     Raises InvalidInput where the optimum costs as much itself, or a coin of 64 bits replaces too much for its accuracies.
     """
-    # what is drawn is labelled some last places above the law's own total, and the label is to keep to what was asked for
+    # the stated ε is a few last places above the exact total, and must not exceed the required one
     permanent = Mechanism(optimum.domain, sharpened(optimum.law, lifetime_epsilon * _BELOW))
     before, after = permanent.law.attribute_epsilons(), optimum.law.attribute_epsilons()
-    # all attributes lose the same share, which doubles tell best by the most accurate one
+    # all attributes lose the same proportion, which is computed most precisely from the most accurate one
     lost = float(losses_between(before, after, optimum.domain.sizes)[np.argmax(after)]) * _LOWERED
     replaced = math.floor(Fraction(lost) * WORD)
     if not replaced:

@@ -196,7 +196,8 @@ class Panel:
         least = each * np.sum(combination**2 / counts) + whole * combination.sum() ** 2 / len(self.cells)
         variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), least)
         estimate, interval = means @ combination, self._average if what == "average" else self._change
-        # what makes intervals wider: an average of rounds that are alike, a change between rounds that are not
+        # the conservative choice: an interval is wider for an average of similar waves, and for a change between different
+        # ones
         correlations = self._correlations(alike if what == "average" else np.zeros_like(alike))
         ends = interval(combination, correlations, least, 1 - confidence)
         shape = self.domain.sizes

@@ -372,7 +372,7 @@ class PersonRecords:
                     f"the person of record {first + k + 1} occurs twice in the data; give one record per person"
                 )
             self._seen.add(name)
-            # as numbers are ordered, and names with numbers behind them
+            # the order of numbers, and of names that end in numbers
             self._rises = self._rises and self._last < (len(name), name)
             self._last = len(name), name
 
