@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import optrr_solvers
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_ceiling, log_floor
-from optrr_solvers.errors import Infeasible
+from optrr_solvers.errors import Infeasible, SolveFailed
 from optrr_solvers.methods import register
 from optrr_solvers.problem import flip_gaps, flip_probabilities, keep_probabilities
 from optrr_solvers.solution import require, shortfalls
@@ -272,3 +272,8 @@ except OSError:
 os._exit(3)
 """
     assert _printed(SOLVE + "import os" + code) == ""
+
+
+def test_a_program_that_is_too_large_for_its_solver_names_another_method():
+    with pytest.raises(SolveFailed, match="too large for HiGHS at these epsilons; use method auto"):
+        optrr_solvers.solve(optrr_solvers.Problem([2, 3, 4], [18.0, 15.0, 20.0]), method="lp")

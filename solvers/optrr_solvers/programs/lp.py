@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.errors import InvalidProblem, MethodTooLarge
+from optrr_solvers.errors import InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import MAX_TABLE, TableLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.partition import singles
@@ -29,6 +29,8 @@ from optrr_solvers.programs.lattice import Lattice
 from optrr_solvers.solution import EXACT_GAP, Solution, checked
 
 MAX_LP = 14
+# Coefficients from which HiGHS rejects a program.
+_TOO_LARGE = 1e15
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +89,12 @@ def event_program(problem: Problem) -> EventProgram:
 
     Notes
     -----
-    The arrays are exact up to rounding, but their entries span e^{ε}: general solvers lose digits as the total grows
-    (1.3 nats at 20). Method ``lp`` solves the same program scaled, and checks the answer against a certificate.
+    The arrays are exact up to rounding, but their entries span e^{ε}: in double precision, general solvers may lose
+    digits at large totals (1.3 nats at 20). Method ``lp`` solves the same program scaled, and checks the answer against a
+    certificate.
+
+    Column k is the k-th event in the order of ``itertools.product((0, 1), repeat=m)``, where 1 means changed. Column 0 is
+    q_∅, which is minimized; the last event has no column because its q is 1.
 
     Examples
     --------
@@ -185,6 +191,8 @@ def _scaled(lattice: Lattice) -> tuple[LinearProgram, float]:
 
 def _by_highs(lattice: Lattice) -> tuple[FloatArray, FloatArray, int]:
     program, log_scale = _scaled(lattice)
+    if np.abs(program.matrix.data).max() >= _TOO_LARGE:
+        raise SolveFailed("lp: the program's coefficients are too large for HiGHS at these epsilons; use method auto")
     answer = backend.solve(program, method="lp")
     # tight rows sit at their upper side: 0 for monotonicity, −E_μ[g] for accuracies
     values, multipliers = backend.solved_again(program, answer, program.row_upper, "lp")
