@@ -69,7 +69,10 @@ _FARTHEST = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Multipliers of accuracies w, shape (G,), and of pairs of classes v, (G, G): symmetric, doubled on the diagonal."""
+    """Multipliers of accuracies and of pairs of classes.
+
+    w has shape (G,), v (G, G), symmetric and doubled on the diagonal.
+    """
 
     w: FloatArray
     v: FloatArray
@@ -77,11 +80,11 @@ class Prices:
 
     @classmethod
     def of(cls, classes: Classes, w: FloatArray, v: FloatArray, kept: float) -> "Prices":
-        """``kept``: Σ v_ij κ λ_i λ_j over the pairs."""
+        """Build multipliers; ``kept`` is Σ v_ij κ λ_i λ_j over the pairs."""
         return cls(w, v, float(w @ classes.f) - kept)
 
     def mixed(self, other: "Prices", share: float) -> "Prices":
-        """With a share of another's multipliers."""
+        """Mix with a proportion of other multipliers."""
         rest = 1 - share
         return Prices(
             rest * self.w + share * other.w,
@@ -90,14 +93,20 @@ class Prices:
         )
 
     def touching(self, classes: Classes, changed: FloatArray) -> tuple[FloatArray, float]:
-        """Weights and radius of the half-space in which h's tangent at the given chances of change is positive."""
+        """Compute the half-space in which h's tangent is positive.
+
+        Returns its weights and radius; the tangent is at the given probabilities of change.
+        """
         effects = 1 - changed / classes.d
         height = self.constant - float(self.w @ changed) + 0.5 * float(effects @ self.v @ effects)
         weights = self.weights(classes, changed)
         return weights, float(classes.counts @ (weights * changed)) + height
 
     def weights(self, classes: Classes, changed: FloatArray) -> FloatArray:
-        """−∂h̄ at the given chances of change: the weights of the half-space that touches {h > 0} there."""
+        """Compute −∂h̄ at the given probabilities of change.
+
+        These are the weights of the half-space that touches {h > 0} there.
+        """
         slope = self.w + (self.v @ (1 - changed / classes.d)) / classes.d
         return np.asarray(np.maximum(slope, 0.0) / classes.counts)
 
@@ -112,7 +121,10 @@ class Soft:
 
 
 def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft:
-    """A local maximum of E_μ[t h], by quasi-Newton steps from ``start``; the best ball met where they lead nowhere."""
+    """Find a local maximum of E_μ[t h] by quasi-Newton steps from ``start``.
+
+    If the steps do not converge, the best ball so far is returned.
+    """
     if not start.weights.any():
         return start  # it holds every change set, and no step has a size
     width = BLUR * start.width
@@ -139,7 +151,9 @@ def best_ball(classes: Classes, prices: Prices, start: Soft, steps: int) -> Soft
 
 
 class Tilted:
-    """A ball's law under μ, frequency by frequency: what every E_μ[t g] with g quadratic in the indicators comes from.
+    """A ball's tilted distribution under μ by frequency.
+
+    Every E_μ[t g] with g quadratic in the indicators follows from it.
 
     ``effects``: χ̄ of each class at every loud frequency, real and imaginary parts side by side, (G, 2F).
     """
@@ -166,7 +180,7 @@ class Tilted:
     def _block(
         self, w: FloatArray, radius: float, theta: float, width: float, t: FloatArray
     ) -> tuple[NDArray[np.complex128], NDArray[np.complex128], NDArray[np.complex128]]:
-        """The transform, the frequencies and every class's chance of change."""
+        """Compute the transform, frequencies and probabilities of change by class."""
         c = self._c
         s = (theta + 1j * t).astype(np.complex128)
         z0 = np.exp(c.log_odds - theta * w)
@@ -189,18 +203,21 @@ class Tilted:
         return float((self._product / self._s).sum().real)
 
     def chances(self) -> FloatArray:
-        """Pr(i changes) inside, per class."""
+        """Compute Pr(i changes) inside the ball, per class."""
         return np.asarray((self._a @ (self._product / self._s)).real / self.mass)
 
     def effects_of_pairs(self) -> FloatArray:
-        """E[χ_i χ_j] inside, for two members of each pair of classes, (G, G)."""
+        """Compute E[χ_i χ_j] inside, for two members of each pair of classes, (G, G)."""
         q, half = self._product / self._s, self._s.size
         real, imaginary = self.effects[:, :half], self.effects[:, half:]
         turned = np.concatenate([real * q.real - imaginary * q.imag, -real * q.imag - imaginary * q.real], axis=1)
         return np.asarray(turned @ self.effects.T / self.mass)
 
     def value(self, prices: Prices) -> tuple[float, FloatArray]:
-        """E_μ[t h] and its gradient in (ω, R), shape (G + 1,), relative to the base."""
+        """Compute E_μ[t h] and its gradient in (ω, R), shape (G + 1,).
+
+        Both are relative to the base.
+        """
         c, p, half = self._c, prices, self._s.size
         # real times complex as one product of twice the width
         both = p.v @ self.effects
@@ -215,7 +232,10 @@ class Tilted:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One ball: ln E_μ[t], and each row's E_μ[t (…)] relative to it: accuracies (G,), then pairs (P,)."""
+    """Column of one ball: ln E_μ[t] and each row's relative E_μ[t (…)].
+
+    Rows are accuracies (G,), then pairs (P,).
+    """
 
     ball: WeightedBall
     log_mass: float
@@ -224,7 +244,10 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Requirements:
-    """Rows of a problem with pairs: classes, the pairs of classes (P,) that hold a kept pair, and their κλλ."""
+    """Rows of a problem with pairs.
+
+    Classes, the pairs of classes (P,) with a preserved pair, and their κλλ.
+    """
 
     classes: Classes
     first: IntArray
@@ -233,7 +256,10 @@ class Requirements:
 
     @classmethod
     def of(cls, problem: Problem, classes: Classes) -> "Requirements":
-        """Every pair of classes with a kept pair between them: more than asked for where only some of its pairs are named."""
+        """Build rows for every pair of classes with a preserved pair.
+
+        They require more than the problem if only some pairs of two classes are named.
+        """
         where = problem.classes.numbers
         pairs = np.unique(np.sort(where[np.asarray(problem.pairs)], axis=1), axis=0)
         lam = classes.gaps / classes.d
@@ -245,7 +271,7 @@ class Requirements:
         return np.concatenate([self.classes.gaps, self.kept])
 
     def column(self, ball: WeightedBall) -> Column:
-        """Exact, from the law of the ball alone. Raises GridTooFine where the ball is empty."""
+        """Compute the exact column of a ball; raise GridTooFine if it is empty."""
         law = BallLaw(self.classes.problem.sizes, self.classes.problem.classes, [MixedBall(1.0, ball)], 0.0)
         part = law.inside[0]
         chi = 1 / self.classes.d
@@ -255,7 +281,7 @@ class Requirements:
         return Column(ball, part.log_mass, np.concatenate([self.classes.f - part.changed, pairs - self.kept]))
 
     def prices(self, multipliers: FloatArray) -> Prices:
-        """One multiplier per row, (G + P,), as prices; scaled so that the needs cost 1."""
+        """Convert one multiplier per row, (G + P,), to prices with needs of cost 1."""
         total = float(multipliers @ self.needs)
         multipliers = multipliers / total if total > 0 else multipliers
         return self._as_prices(multipliers)
@@ -267,22 +293,25 @@ class Requirements:
         return Prices.of(self.classes, multipliers[:groups], v + v.T, float(multipliers[groups:] @ self.kept))
 
     def real_rows(self, law: Tilted) -> FloatArray:
-        """The rows of a ball with real weights, relative to its mass; (G + P,)."""
+        """Compute the rows of a ball with real weights over its mass, (G + P,)."""
         pairs = law.effects_of_pairs()[self.first, self.second]
         return np.concatenate([self.classes.f - law.chances(), pairs - self.kept])
 
     def unscaled(self, multipliers: FloatArray, value: float, rows: FloatArray) -> Prices:
-        """Multipliers as prices under which a law with the given rows is worth ``value`` of its mass."""
+        """Convert multipliers to prices under which given rows have value ``value``.
+
+        The value is relative to the mass.
+        """
         prices = self._as_prices(multipliers)
         return replace(prices, constant=prices.constant + value - float(multipliers @ rows))
 
     def multipliers(self, prices: Prices) -> FloatArray:
-        """The other way round: one multiplier per row."""
+        """Convert prices to one multiplier per row."""
         v = prices.v[self.first, self.second] * np.where(self.first == self.second, 0.5, 1.0)
         return np.concatenate([prices.w, v])
 
     def rank_one(self, w: FloatArray, a: FloatArray) -> Prices:
-        """Prices of multipliers w per attribute and a_i a_j per pair of attributes, for classes (G,)."""
+        """Build prices w per attribute and a_i a_j per pair, for classes (G,)."""
         n = self.classes.counts
         v = np.outer(n * a, n * a)
         v[np.diag_indices_from(v)] -= n * a**2
@@ -290,7 +319,10 @@ class Requirements:
         return self.prices(np.concatenate([n * w, inside]))
 
     def log_scale(self, columns: list[Column], shares: FloatArray) -> float:
-        """ln y: the largest scale at which the mixture meets every row; −∞ where it meets none."""
+        """Compute ln y, the largest scale at which the mixture meets every row.
+
+        −∞ if it meets none.
+        """
         logs = np.array([c.log_mass for c in columns]) + np.log(shares)
         top = float(logsumexp(logs))
         mixed = np.exp(logs - top) @ np.stack([c.rows for c in columns])
@@ -308,7 +340,10 @@ def require_few_classes(classes: Classes) -> None:
 
 
 def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[tuple[Soft, Prices]]:
-    """A ball and its multipliers after each stage of at most ``steps`` quasi-Newton steps; the last is usually the best."""
+    """Iterate over balls with multipliers after at most ``steps`` ascent steps.
+
+    Steps are quasi-Newton; the last ball is usually the best.
+    """
     merit = _Merit(wanted, start.width)
     unit = np.maximum(start.weights, 0.05 * float(np.mean(start.weights)))
     x = np.append(start.weights / unit, start.radius)
@@ -335,7 +370,10 @@ def polish(wanted: Requirements, start: Soft, steps: int) -> Iterator[tuple[Soft
 
 
 class _Merit:
-    """The smooth ln y of one ball and its gradient; ``multipliers``: those of the last ball looked at, (G + P,)."""
+    """Smooth ln y of one ball with its gradient.
+
+    ``multipliers`` are those of the last evaluated ball, (G + P,).
+    """
 
     def __init__(self, wanted: Requirements, width: float) -> None:
         self._wanted, self._width = wanted, width
@@ -345,7 +383,7 @@ class _Merit:
         self.multipliers = np.zeros(rows)
 
     def sharpen(self, weights: FloatArray, radius: float, sharpness: float) -> None:
-        """A new β; the straight part starts below what the rows are typically met by."""
+        """Set a new β; the linear part starts below typical row values."""
         law = Tilted(self._wanted.classes, weights, radius, self._width)
         met = self._wanted.real_rows(law) / self._wanted.needs
         typical = abs(float(np.median(met[: weights.size])))
@@ -355,14 +393,14 @@ class _Merit:
         self._sharpness, self._straight = sharpness, min(straight, 1 / (_STEEP * (mass + 1)))
 
     def renew(self) -> None:
-        """c follows the multipliers, and stays where there are none: the last ball was empty."""
+        """Update c by the multipliers, unless the last ball was empty."""
         shares = self.multipliers * self._wanted.needs
         total = float(shares.sum())
         if total > 0:
             self._shares = np.maximum(shares / total, _FORGOTTEN / shares.size)
 
     def at(self, weights: FloatArray, radius: float) -> tuple[float, FloatArray]:
-        """Value, −∞ where the ball is empty, and gradient in (ω, R)."""
+        """Compute the value, −∞ if the ball is empty, and the gradient in (ω, R)."""
         law = Tilted(self._wanted.classes, weights, radius, self._width)
         if not law.mass > 0:
             return -math.inf, np.zeros(weights.size + 1)

@@ -34,7 +34,10 @@ _SEED = 20_140_901
 
 @dataclass(frozen=True, eq=False)
 class RankOnePoint:
-    """Multipliers per class: w of accuracies in nats, a of pairs (v = a_i a_j), shape (G,); the estimated bound in nats."""
+    """Rank-one multipliers by class with the estimated bound in nats.
+
+    w of accuracies in nats, a of pairs (v = a_i a_j), shape (G,).
+    """
 
     w: FloatArray
     a: FloatArray
@@ -42,10 +45,16 @@ class RankOnePoint:
 
 
 class SampledDual:
-    """Change sets to estimate E_μ[h⁺] from: all of them where they are few, else draws; and others to check it on."""
+    """Estimate of E_μ[h⁺] from flip patterns.
+
+    All of them if they are few, else a sample, with a second sample for validation.
+    """
 
     def __init__(self, classes: Classes, kappa: float, allowed: FloatArray) -> None:
-        """``allowed``: 1 for classes whose pairs with each other, and inside, are all kept; 0 for the others."""
+        """Draw the samples.
+
+        ``allowed`` is 1 for classes whose pairs, also inside, are all preserved, else 0.
+        """
         self._classes, self.allowed = classes, allowed
         if classes.counts.size <= _MOST_COUNTED and math.prod(int(n) + 1 for n in classes.counts) <= _FEW_CELLS:
             shape = [int(n) + 1 for n in classes.counts]
@@ -58,7 +67,10 @@ class SampledDual:
         self._drawn, self._apart = (_Sample(classes, kappa, *_draws(classes, draws, rng)) for _ in range(2))
 
     def ascend(self, w: FloatArray, a: FloatArray, steps: int) -> RankOnePoint:
-        """A local maximum from (w, a), both in nats; its bound is estimated on change sets that it was not fitted to."""
+        """Find a local maximum from (w, a), both in nats.
+
+        Its bound is estimated on the validation sample.
+        """
         size = w.size
         top = self._drawn.log_mass_inside(w, a)
         if not math.isfinite(top):
@@ -79,7 +91,10 @@ class SampledDual:
 
 
 def _draws(classes: Classes, draws: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Counts of changes per class, and ln of their weight under μ, from a mixture of product laws."""
+    """Draw counts of changes per class from a mixture of product distributions.
+
+    Returned with ln of their weights under μ.
+    """
     odds, n = classes.log_odds - classes.epsilons, classes.counts.astype(np.int64)
     chances = [np.minimum(expit(odds + x), classes.d) for x in _SHIFTS]
     k = np.concatenate([rng.binomial(n, p, (draws // len(_SHIFTS), n.size)) for p in chances]).astype(np.float64)
@@ -88,7 +103,7 @@ def _draws(classes: Classes, draws: int, rng: np.random.Generator) -> tuple[Floa
 
 
 class _Sample:
-    """Counts of changes per class k, shape (N, G), with the logarithms of their weights, shape (N,)."""
+    """Counts of changes per class, shape (N, G), with log weights, shape (N,)."""
 
     def __init__(self, classes: Classes, kappa: float, k: FloatArray, log_weights: FloatArray) -> None:
         self._c, self._kappa, self._k, self._log_weights = classes, kappa, k, log_weights
@@ -99,19 +114,19 @@ class _Sample:
         self._squares = (self._n - k) + k / (r - 1) ** 2
 
     def log_mass_inside(self, w: FloatArray, a: FloatArray) -> float:
-        """ln Pr(h > 0), −∞ where no change set is inside."""
+        """Compute ln Pr(h > 0), −∞ if no flip pattern is inside."""
         inside = self._log_weights[self._dual(w, a)[0] > 0]
         return float(logsumexp(inside)) if inside.size else -math.inf
 
     def _dual(self, w: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """H at every draw, Σ a χ at every draw, and what the pairs add to −E_μ h."""
+        """Compute H and Σ a χ at every draw, and the pairs' part of −E_μ h."""
         y = self._chi @ a
         kept = 0.5 * self._kappa * (float((self._n * a) @ self._lam) ** 2 - float((self._n * a**2) @ self._lam**2))
         h = float((self._n * w) @ self._c.f) - self._k @ w + 0.5 * (y**2 - self._squares @ a**2) - kept
         return h, y, kept
 
     def log_ratio(self, top: float, w: FloatArray, a: FloatArray) -> tuple[float, FloatArray]:
-        """Ln E_μ[h⁺] − ln(−E_μ h) − ``top``, and its gradient."""
+        """Compute ln E_μ[h⁺] − ln(−E_μ h) − ``top`` and its gradient."""
         h, y, kept = self._dual(w, a)
         inside = h > 0
         m, n, lam = np.exp(np.minimum(self._log_weights[inside] - top, 600.0)), self._n, self._lam
@@ -139,7 +154,10 @@ _FAINT = 1e-6
 
 
 def clique(problem: Problem, classes: Classes) -> FloatArray:
-    """Classes, 1 or 0 each, shape (G,), among which every pair is to be kept; grown greedily where not all are."""
+    """Find classes among which every pair is preserved, 1 or 0 each, shape (G,).
+
+    The set is grown greedily.
+    """
     groups = classes.counts.size
     where = problem.classes.numbers
     pairs = np.sort(where[np.asarray(problem.pairs)], axis=1)
@@ -156,7 +174,10 @@ def clique(problem: Problem, classes: Classes) -> FloatArray:
 
 
 def rounded(problem: Problem, classes: Classes, point: RankOnePoint) -> list[Certificate]:
-    """Certificates at whole numbers near (w, a), coarse and fine; none where the effects are too faint to matter."""
+    """Build certificates at integers near (w, a), on coarse and fine grids.
+
+    None if the effects are too small to matter.
+    """
     b = point.a / classes.d
     shift = float(classes.counts @ (b * classes.gaps))
     if shift * float(b.max()) < _FAINT:
@@ -169,7 +190,7 @@ def rounded(problem: Problem, classes: Classes, point: RankOnePoint) -> list[Cer
 
 
 def _at_scale(problem: Problem, classes: Classes, point: RankOnePoint, scale: float) -> Certificate | None:
-    """With ``scale`` grid points a nat, or as many as the work allows."""
+    """Build a certificate with ``scale`` grid points per nat, if work allows."""
     b, r = point.a / classes.d, problem.sizes[problem.classes.first].astype(np.float64)
     shift = float(classes.counts @ (b * classes.gaps))
     m = float(classes.counts.sum())

@@ -101,7 +101,9 @@ _MARGIN, _SLACK = 2.0**-40, 1e-10
 
 @dataclass
 class Generation:
-    """The columns so far, the real weights each came from, the program's rows and shares, and the best mixture met.
+    """State of the column generation.
+
+    The columns, their real weights, the program's rows and solution, and the best mixture.
 
     ``log_y`` is the best mixture's ln y, −∞ while there is none.
     """
@@ -129,7 +131,7 @@ class Generation:
         return True
 
     def solve(self) -> Prices:
-        """The program over all columns so far; its multipliers.
+        """Solve the program over all columns; return its multipliers.
 
         Where no mixture meets every row at any scale, the multipliers are those of the mixture that comes nearest.
         """
@@ -153,7 +155,10 @@ class Generation:
         return self.wanted.prices(multipliers)
 
     def _with_rows(self, matrix: FloatArray, *, nearest: bool) -> tuple[FloatArray, FloatArray]:
-        """Shares and the multipliers of all rows, adding rows until none is violated."""
+        """Solve with rows added until none is violated.
+
+        Returns the weights of columns and the multipliers of all rows.
+        """
         needs, groups = self.wanted.needs, self.wanted.classes.counts.size
         self.rows |= set(range(groups))
         for _ in range(_ROW_ROUNDS):
@@ -173,17 +178,23 @@ class Generation:
         return shares, every
 
     def alone(self, k: int) -> tuple[float, float]:
-        """ln y that one column reaches by itself, −∞ where it misses a row; and the least share of a row's need it meets."""
+        """Compute ln y of one column alone, and its smallest relative row value.
+
+        −∞ if it misses a row.
+        """
         column = self.columns[k]
         return self.wanted.log_scale([column], np.ones(1)), float(np.min(column.rows / self.wanted.needs))
 
     def value(self, prices: Prices, column: Column) -> float:
-        """ln E_μ[t h] of a column, −∞ where it is not positive."""
+        """Compute ln E_μ[t h] of a column, −∞ if not positive."""
         value = float(self.wanted.multipliers(prices) @ column.rows)
         return column.log_mass + math.log(value) if value > 0 else -math.inf
 
     def extend(self, prices: Prices, starts: list[Soft], steps: int) -> float:
-        """Add the best ball found from each start; by how much, in logarithms, they beat the best column there was."""
+        """Add the best ball from each start; return the gain over the best column.
+
+        The gain is logarithmic.
+        """
         before = max((self.value(prices, c) for c in self.columns), default=-math.inf)
         after = -math.inf
         for start in starts:
@@ -194,14 +205,17 @@ class Generation:
         return after - before
 
     def mixture(self) -> tuple[list[Column], FloatArray]:
-        """The columns with a share in the best mixture, and their shares, which add up to at most 1."""
+        """Return the columns of the best mixture with their weights.
+
+        The weights sum to at most 1.
+        """
         kept = np.flatnonzero(self.best > _LEAST_SHARE)
         shares = self.best[kept]
         # the program's own rounding
         return [self.columns[k] for k in kept], shares / max(1.0, math.fsum(shares.tolist()) * (1 + 2.0**-50))
 
     def changed(self) -> FloatArray:
-        """Chances of change inside the program's mixture, per class."""
+        """Compute probabilities of change inside the program's mixture, per class."""
         # columns that came after the program was solved have no share yet
         columns = self.columns[: self.shares.size]
         logs = np.array([c.log_mass for c in columns])
@@ -210,13 +224,15 @@ class Generation:
         return np.asarray(self.wanted.classes.f - weights @ rows / weights.sum())
 
     def largest(self, count: int) -> list[Soft]:
-        """The balls with the largest shares."""
+        """Return the balls with the largest weights."""
         order = np.argsort(-self.shares, kind="stable")[:count]
         return [self.sources[k] for k in order if self.shares[k] > _LEAST_SHARE]
 
 
 def _program(matrix: FloatArray, needs: FloatArray, *, nearest: bool) -> tuple[FloatArray, float, FloatArray]:
-    """Shares, y and the rows' multipliers; rows and y scaled to entries of order one.
+    """Solve the scaled program for weights, y and the rows' multipliers.
+
+    Entries are of order one.
 
     ``nearest``: y may be negative and the shares add up to 1, so that there always is an answer.
     """
@@ -239,7 +255,7 @@ def _program(matrix: FloatArray, needs: FloatArray, *, nearest: bool) -> tuple[F
 
 
 def on_grid(wanted: Requirements, ball: Soft) -> WeightedBall:
-    """Weights in units of a grid, rounded at random where the ball is drawn from."""
+    """Round the ball's weights to a grid, randomly for attributes drawn from."""
     c = wanted.classes
     unit = max(ball.width / _PER_WIDTH, ball.radius / _MOST_TOTALS)
     scaled = np.minimum(ball.weights / unit, float(TOTAL_LIMIT >> 20))
@@ -256,7 +272,7 @@ def on_grid(wanted: Requirements, ball: Soft) -> WeightedBall:
 
 @dataclass
 class Watch:
-    """When to stop, and whom to tell how far the work has come; ``late`` once it was stopped."""
+    """Deadline and progress of the search; ``late`` once it was stopped."""
 
     deadline: float
     lower: float
@@ -265,7 +281,7 @@ class Watch:
     late: bool = False
 
     def goes_on(self, done: float) -> bool:
-        """Whether there is time for more; reports ``done``, the share of this half of the work."""
+        """Check for remaining time; report ``done``, the fraction of this half."""
         if self.report is not None:
             self.report(0.5 + 0.5 * done, self.upper, self.lower)
         self.late = self.late or time.perf_counter() > self.deadline
@@ -291,7 +307,10 @@ class _PairSearch:
         return float(np.logaddexp(0.0, -self.generation.log_y))
 
     def narrow(self) -> bool:
-        """Whether the bracket is narrow enough, by the estimated lower bound, or no longer moves."""
+        """Check whether the bracket is narrow enough or no longer moves.
+
+        It uses the estimated lower bound.
+        """
         self.uppers.append(self.upper)
         if not math.isfinite(self.upper):
             return False
@@ -301,7 +320,9 @@ class _PairSearch:
 
 
 def with_pairs(problem: Problem, base: Solution | None, started: float, tolerance: float, watch: Watch) -> Solution:
-    """A ball design that keeps the named pairs, or Kronecker's where no smaller total was found.
+    """Design balls that preserve the named pairs.
+
+    Independent randomized response if no smaller total is found.
 
     ``base``: the solution of the same problem without pairs, None where there is none. Raises MethodTooLarge where the classes
     are too many.
@@ -338,7 +359,7 @@ def with_pairs(problem: Problem, base: Solution | None, started: float, toleranc
 
 
 def _polish(search: _PairSearch) -> None:
-    """One ball after another by smooth ascent from the best there is."""
+    """Ascend smoothly from the best ball, one ball after another."""
     generation, wanted = search.generation, search.wanted
     start = generation.sources[max(range(len(generation.columns)), key=generation.alone)]
     work = wanted.needs.size
@@ -354,7 +375,7 @@ def _polish(search: _PairSearch) -> None:
 
 
 def _refine(search: _PairSearch, prices: Prices) -> None:
-    """Rounds of new columns and of ascents, until the bracket is narrow or no longer moves."""
+    """Alternate new columns and ascents until the bracket no longer moves."""
     generation, watch = search.generation, search.watch
     groups = search.wanted.classes.counts.size
     steps = max(_LEAST_STEPS, _PRICING_STEPS * _MANY_CLASSES // max(groups, _MANY_CLASSES))
@@ -386,7 +407,7 @@ def _refine(search: _PairSearch, prices: Prices) -> None:
 
 
 def _starts(search: _PairSearch, prices: Prices) -> list[Soft]:
-    """Where pricing starts: the half-space that touches {h > 0} where the mixture is, and the mixture's largest balls."""
+    """Choose starts of pricing: tangent half-spaces and the largest balls."""
     generation, f = search.generation, search.wanted.classes.f
     spots = [generation.changed() if generation.shares.any() else f]
     if not math.isfinite(generation.log_y):
@@ -396,7 +417,10 @@ def _starts(search: _PairSearch, prices: Prices) -> list[Soft]:
 
 
 def _ascend(search: _PairSearch, prices: Prices) -> list[Soft]:
-    """Improve the lower side from the program's multipliers; the half-spaces that touch the set it ends with."""
+    """Improve the lower bound from the program's multipliers.
+
+    Returns the half-spaces that touch the final set.
+    """
     c, dual = search.wanted.classes, search.dual
     assert dual is not None
     starts = [] if search.point is None else [(search.point.w, search.point.a)]
@@ -421,7 +445,10 @@ def _ascend(search: _PairSearch, prices: Prices) -> list[Soft]:
 
 
 def _from_prices(search: _PairSearch, prices: Prices) -> list[tuple[FloatArray, FloatArray]]:
-    """The leading pair of the program's pair multipliers, and the multipliers without pairs with all effects alike."""
+    """Build starts from the leading pair of the multipliers, and without pairs.
+
+    The latter has all effects alike.
+    """
     c = search.wanted.classes
     per_pair = prices.v / np.outer(c.counts, c.counts)
     values, vectors = np.linalg.eigh(per_pair)
@@ -442,7 +469,10 @@ def _from_prices(search: _PairSearch, prices: Prices) -> list[tuple[FloatArray, 
 
 
 def _from_ball(search: _PairSearch) -> list[tuple[FloatArray, FloatArray]]:
-    """Parabolas that touch the smoothly ascended ball's half-space: effects all alike, or as the pairs' multipliers add up."""
+    """Build parabolas that touch the ascended ball's half-space.
+
+    Effects are all alike, or as the pairs' multipliers sum.
+    """
     ball, c, prices = search.polished, search.wanted.classes, search.centre
     if ball is None or prices is None:
         return []
@@ -459,7 +489,10 @@ def _from_ball(search: _PairSearch) -> list[tuple[FloatArray, FloatArray]]:
 
 
 def _half_spaces(search: _PairSearch, prices: Prices, spots: list[FloatArray]) -> list[Soft]:
-    """The half-spaces that touch {h > 0} near the given chances of change, in natural units."""
+    """Build half-spaces that touch {h > 0} near these probabilities of change.
+
+    In natural units.
+    """
     c, out = search.wanted.classes, []
     for spot in spots:
         weights, radius = prices.touching(c, spot)
@@ -470,7 +503,7 @@ def _half_spaces(search: _PairSearch, prices: Prices, spots: list[FloatArray]) -
 
 
 def _first_balls(classes: Classes, base: Solution | None) -> list[Soft]:
-    """The weights without pairs, and with some weight shifted to where pairs want it, at several radii."""
+    """Build initial balls from weights without pairs, shifted towards pairs."""
     weights = classes.epsilons.copy()
     if base is not None and isinstance(base.law, BallLaw):
         weights = base.law.balls[0].ball.weights
@@ -502,7 +535,7 @@ def _law(problem: Problem, search: _PairSearch) -> Law:
 
 
 def _certificate(problem: Problem, base: Solution | None, search: _PairSearch, upper: float) -> Certificate | None:
-    """The best of the certified bounds."""
+    """Return the best of the certified bounds."""
     certificates = [] if base is None else [base.certificate]
     if search.point is not None:
         certificates += rounded(problem, search.wanted.classes, search.point)
