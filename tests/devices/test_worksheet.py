@@ -78,7 +78,7 @@ def test_its_numbers_are_those_of_the_design(file: Path) -> None:
         line = next(x for x in errors.splitlines() if x.startswith(repr(name)))
         # a share's standard error under the mechanism of one attribute, √((c/λ²)/(n r)), c = (r−1)/r
         lam, r = design.law.one_way_eigenvalues()[design.domain.index(name)], design.domain[name].size
-        assert float(line.split("known to ")[1].split()[0]) == pytest.approx(
+        assert float(line.split("of at most ")[1].split()[0]) == pytest.approx(
             math.sqrt((r - 1) / r / lam**2 / (400 * r)), rel=0.05
         )
 
@@ -143,5 +143,5 @@ def test_of_sampled_tables_the_same_questions_are_answered() -> None:
     )
     utility = said(asking, "utility", 400)
     assert f"{asking.standard_error('age', 400):.2g}" in utility and "sex × age: asked of a share of 0.75" in utility
-    assert "'smokes': shares cannot be estimated" in utility
+    assert "'smokes': proportions cannot be estimated" in utility
     assert "1 of 1 checks held" in said(asking, "correct implementation")

@@ -209,9 +209,9 @@ def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(tmp_path, caps
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["{plan}", "--n", "5"], "--n is settled in the plan"),
-        (["{plan}", "--total-epsilon", "3", "--write"], "--total-epsilon is settled in the plan"),
-        (["--attribute", "a=2", "--reason", "so"], "--reason is for --write"),
+        (["{plan}", "--n", "5"], "--n is already set in the plan"),
+        (["{plan}", "--total-epsilon", "3", "--write"], "--total-epsilon is already set in the plan"),
+        (["--attribute", "a=2", "--reason", "so"], "--reason requires --write"),
     ],
 )
 def test_an_option_that_a_page_would_not_heed_is_refused(options, said, tmp_path, capsys, monkeypatch):
