@@ -44,10 +44,11 @@ LIMITS = " and these limits"
 # Explanation of the columns of protocols and of predicted errors.
 _COLUMNS = (
     "Errors are n times the expected squared error, summed over a table's cells and, by weight, over tables; they "
-    "are exact for a uniform population and an upper bound for any other. The bound is the smallest error of any "
-    "mechanism of this total. Standard errors are per cell, as a root mean square. Any table: whether tables "
-    "outside the workload can be estimated. Attenuation: how much of an association remains, at the pair with the "
-    "least, 1 for kronecker; below 0, its sign is reversed, which estimates undo."
+    "are exact for a uniform population and an upper bound for any other. The bound is a lower bound of the error "
+    "of unbiased estimates under any ε-LDP mechanism of this total, at the uniform population. Standard errors are per "
+    "cell, as a root mean square. Any table: whether tables outside the workload can be estimated. Pair visibility: the "
+    "eigenvalue of the most attenuated pair over that of independent randomized response with the same attribute "
+    "epsilons; above 1 the association is better preserved; below 0 its sign is reversed, which estimates undo."
 )
 # Relative difference up to which two protocols count as equal.
 _EQUAL = 0.01

@@ -301,11 +301,17 @@ class _FileSpec(msgspec.Struct, forbid_unknown_fields=True):
     pairs: float | None = None
 
 
+_FORM = '; write tables as {"tables": [{"attributes": ["a", "b"]}]}'
+
+
 def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{where}: {in_one_line(error)}") from error
+        said = in_one_line(error)
+        # such as a list of names in place of a table
+        remedy = _FORM if kind is _FileSpec and said.startswith(("Expected `object`", "Expected `array`")) else ""
+        raise InvalidInput(f"{where}: {said}{remedy}") from error
     except UnicodeEncodeError as error:
         # JSON may contain unpaired surrogates, which are not text
         raise InvalidInput(f"{where}: a text contains an unpaired surrogate; write the whole character") from error

@@ -40,7 +40,9 @@ PRESERVE = option(
 )
 PEOPLE: Any = option("Number of respondents.")
 WORKLOAD = option(
-    "Tables to estimate; FILE (.toml or .json) lists them.", default="marginals", metavar="marginals|pairs|FILE"
+    'Tables to estimate; FILE (.toml or .json) lists them, such as {"tables": [{"attributes": ["a", "b"]}]}.',
+    default="marginals",
+    metavar="marginals|pairs|FILE",
 )
 RECORDS_ONLY = option("Use only protocols from which any table can be estimated; limits imply it.")
 PROTOCOL = option("Protocol to use instead of the best, by its name in the table.", metavar="NAME")

@@ -130,6 +130,11 @@ def test_workload_files(tmp_path):
     }
     (tmp_path / "w.json").write_text('{"tables": [{"attributes": "a"}, {"attributes": ["b", "c"]}]}')
     assert [t.attributes for t in workload_of(tmp_path / "w.json", DOMAIN).tables] == [("a",), ("b", "c")]
+    (tmp_path / "w.json").write_text('{"tables": [["a", "b"]]}')
+    with pytest.raises(
+        InvalidInput, match=r'tables\[0\].*; write tables as {"tables": \[{"attributes": \["a", "b"\]}\]}$'
+    ):
+        workload_of(tmp_path / "w.json", DOMAIN)
 
 
 @pytest.mark.parametrize(
