@@ -18,7 +18,7 @@ from optrr.analysis.measures.measure import measure as measured
 from optrr.analysis.measures.subgroups import restriction
 from optrr.analysis.weighting import estimate_weighted
 from optrr.analysis.weighting.linearised import read_table
-from optrr.core.domain import NONE, at_random, check_missing, listed, scores_by_name
+from optrr.core.domain import NONE, at_random, check_missing, listed, scores_by_name, shown
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation import STATISTICS, Derived, check_confidence, derive, estimate, estimate_adjusted
 from optrr.core.estimation import poisoning as poisoning_of
@@ -88,6 +88,10 @@ def table(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
     columns, lonely_psu = reports.sampled(sample, groups)
+    if randomized := [name for name in groups if name in reports.asking.domain.columns]:
+        every = tuple(dict.fromkeys((*groups, *attributes)))
+        use = f"``attributes={','.join(every)}``" + (" ``statistic=row-proportions``" if len(every) == 2 else "")
+        raise InvalidInput(f"``by``: {shown(randomized[0])} is randomized; use {use}")
     restricted = "where" if where is not None else "missing" if check_missing(missing) != "category" else None
     other = "by" if groups else "method" if method != "unbiased" else None
     if restricted and other:

@@ -79,7 +79,7 @@ def design(
 
     INPUT is bed, pgen, VCF, CSV or Parquet. Its genotypes are not used.
 
-    Example: optrr gwas design genotypes.csv --phenotype-column status --total-epsilon 8 -o gwas.json
+    Example: optrr gwas design genotypes.csv --phenotype-column status --case case --total-epsilon 8 -o gwas.json
     """
     source = None if variants is None or _is_number(variants) else Path(variants)
     if total is None and (variants is None or purpose == "association"):

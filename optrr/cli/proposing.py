@@ -7,7 +7,7 @@ import click
 from optrr.cli.inputs import INPUT, PUBLIC, by_name
 from optrr.cli.options import command, option
 from optrr.cli.outputs import OUTPUT
-from optrr.cli.printing import give, is_json, progress, warn
+from optrr.cli.printing import give, is_json, progress, warn, with_options
 from optrr.core.design import Proposing, Specification, propose
 from optrr.core.domain import PublicColumns
 from optrr.core.errors import InvalidInput
@@ -62,7 +62,8 @@ def spec(
     )
     watched = input.watched(lambda done, share: progress(f"{done} records read", share))
     proposal = propose(watched, proposing)
-    text = Specification.proposed(proposal, epsilon).to_toml(proposal.notes, proposal.opening())
+    notes = {place: with_options(note) for place, note in proposal.notes.items()}
+    text = Specification.proposed(proposal, epsilon).to_toml(notes, list(map(with_options, proposal.opening())))
     if output is not None:
         with whole_file(output) as partial:
             partial.write_text(text, encoding="utf-8")

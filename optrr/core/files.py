@@ -279,8 +279,9 @@ def reports(data: Any, design: Any) -> "Reports":
     made = load(design) if is_file(design) else design
     bound = getattr(made, "reports", None)
     if bound is None:
+        what = f"{design}" if is_file(design) else f"an object of type {type(design).__name__}"
         raise InvalidInput(
-            f"{design} is read by other commands, not by tables; give a design file, or one of sampled tables"
+            f"{what} is read by other commands, not by tables; give a design file, or one of sampled tables"
         )
     opened: Reports = bound(data)
     return opened

@@ -46,7 +46,7 @@ from optrr.genomics.randomize import (
 )
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, load_sampled_variants
-from optrr.genomics.scan import Associations, scan
+from optrr.genomics.scan import Associations, doubts_of_genotypes, scan
 from optrr.genomics.score_tests import Progress
 from optrr.genomics.variant_report import VariantReport, variant_report
 from optrr.genomics.writing import write_plink, write_records
@@ -290,7 +290,7 @@ class GenomicDesign(_FileDesign):
             return self.of_collected(self.collected(place))
         layout = self.layout
         opened = self.design.reports(RecordsAt(place))
-        warn(opened.doubts)
+        warn(doubts_of_genotypes(opened.doubts))
         if place.suffix.lower() in (".csv", ".parquet") and phenotype.table is None:
             # the column of names that is given may be that of covariates alone
             columns = table_columns(place)

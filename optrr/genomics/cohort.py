@@ -29,7 +29,7 @@ from optrr.genomics.genotypes import (
     checked_people,
     single_copy_chromosomes,
 )
-from optrr.genomics.layout import variant_alleles
+from optrr.genomics.layout import STATUS, variant_alleles
 from optrr.genomics.people_tables import SEX, check_column, table_columns, text_column
 from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, table_sexes, table_status
 from optrr.genomics.plink import read_bed, read_pgen
@@ -218,7 +218,13 @@ def listed_variants(path: Path | str, phenotype: PhenotypeColumns = _OWN) -> tup
     kind = _kind(path)
     if kind == "table":
         others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex}
-        return Variants.named([name for name in table_columns(path) if name not in others]), {}
+        names = [name for name in table_columns(path) if name not in others]
+        if STATUS in names:
+            raise InvalidInput(
+                f"column {STATUS!r} is read as a variant; if it is the case/control status, give ``column={STATUS}`` "
+                "``cases=VALUE``"
+            )
+        return Variants.named(names), {}
     genotypes = read_vcf(path, genotypes=False) if kind == "vcf" else read_genotypes(path)
     return genotypes.variants, genotypes.skipped
 

@@ -41,7 +41,7 @@ from optrr.core.records import OpenedRecords
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.odds import REACH, OddsRatios, crossings
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
-from optrr.genomics.scan import Associations
+from optrr.genomics.scan import Associations, doubts_of_genotypes
 from optrr.genomics.score_tests import Scores, about_inflation
 from optrr.genomics.tail import tail_of_one
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -290,7 +290,7 @@ def scan_answers(asking: SampledVariants, answers: Any) -> Associations:
     reports = OpenedRecords.of(asking, answers)
     (opened,) = reports.places
     scanned = associations_of(asking, asking.told(read_answers(opened)))
-    return replace(scanned, warnings=(*reports.unbound, *scanned.warnings))
+    return replace(scanned, warnings=(*doubts_of_genotypes(reports.unbound), *scanned.warnings))
 
 
 def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> Associations:
@@ -310,7 +310,9 @@ def associations_of(asking: SampledVariants, told: Sequence[tuple[IntArray, Told
             "there"
         )
     said = (*about_inflation(scores.statistic, scores.df), *warnings)
-    return Associations(asking.variants, "trend", n, scores, lambda which: _odds(asking, told, which), {}, said)
+    return Associations(
+        asking.variants, "trend", n, scores, lambda which: _odds(asking, told, which), {}, said, of_answers=True
+    )
 
 
 def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:

@@ -23,7 +23,7 @@ the threshold, which may be on its wrong side. Frequencies are of all people, th
 is usual, because cases may depart from them by the association.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -71,6 +71,7 @@ _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
 ON_LAMBDA = (
     "λ of randomized records does not show confounding, because noise hides it; adjust for public covariates or strata"
 )
+_ON_ANSWERS = "N counts the people whose query contained the variant."
 # An estimate this far below a threshold is equal to it but for rounding.
 _ROUNDING = 1e-9
 
@@ -123,6 +124,11 @@ def filtered(tables: CopyTables, kernel: EffectKernel, maf: float, hwe: float) -
     return Filtered(kept, skipped, tuple(warnings))
 
 
+def doubts_of_genotypes(lines: Iterable[str]) -> list[str]:
+    """Name the command that randomizes genotypes in warnings about the origin of records."""
+    return [line.replace("`optrr randomize`", "`optrr gwas randomize`") for line in lines]
+
+
 class EffectColumns(Protocol):
     """Odds ratios or slopes of some variants."""
 
@@ -141,7 +147,8 @@ class Associations(ColumnsResult):
     """Tests of every variant.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``:
-    one line each; ``adjusted_for``: the public covariates, empty without any.
+    one line each; ``adjusted_for``: the public covariates, empty without any; ``of_answers``: whether people answered
+    local queries.
     """
 
     variants: Variants
@@ -152,6 +159,7 @@ class Associations(ColumnsResult):
     skipped: Mapping[str, int]
     warnings: tuple[str, ...] = ()
     adjusted_for: str = ""
+    of_answers: bool = False
 
     in_summary = ("test", "lambda_gc", "warnings")
 
@@ -180,8 +188,10 @@ class Associations(ColumnsResult):
         return Table(names, table, note=f"… and {amount(left_out, 'more variant')}" if left_out else "")
 
     def sentences(self) -> tuple[str, ...]:
-        """Explain limits and λ."""
-        return ("L95 and U95 are infinite, or 0 of an odds ratio, where noise leaves no limit.", f"{ON_LAMBDA}.")
+        """Explain limits, numbers of people and λ."""
+        lowest, effect = ("-inf", "slope") if self.test == "linear" else ("0", "odds ratio")
+        limits = f"L95 = {lowest} or U95 = inf: the noise leaves this limit of the {effect} open."
+        return (limits, *([_ON_ANSWERS] if self.of_answers else []), f"{ON_LAMBDA}.")
 
     def summary(self) -> dict[str, Any]:
         """Return the JSON object with the variants of the smallest p-values."""

@@ -265,6 +265,10 @@ def test_command_compares_models(given, capsys, tmp_path):
         ),
         ("estimate --attributes level --where town=a --by region", "--by: excludes --where"),
         (
+            "estimate --attributes level --by sex",
+            "--by: 'sex' is randomized; use --attributes sex,level --statistic row-proportions",
+        ),
+        (
             "estimate --attributes level --where town=a --statistic entropy --weights w",
             "--where: not accepted by entropy",
         ),

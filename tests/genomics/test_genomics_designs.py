@@ -5,6 +5,7 @@ import pytest
 
 from optrr.core.domain.domain import Domain
 from optrr.core.errors import InvalidInput
+from optrr.genomics.cohort import listed_variants
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import genomic_domain, layout_of, star_eigenvalues
 from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
@@ -87,6 +88,15 @@ def test_layouts():
     ]:
         with pytest.raises(InvalidInput, match=message):
             layout_of(Domain.of(bad))
+
+
+def test_a_status_column_that_is_not_named_is_no_variant(tmp_path):
+    table = tmp_path / "panel.csv"
+    table.write_text("sample,status,rs1\na,case,0\n")
+    with pytest.raises(
+        InvalidInput, match=r"column 'status' is read as a variant; .*``column=status`` ``cases=VALUE``"
+    ):
+        listed_variants(table)
 
 
 @pytest.mark.slow

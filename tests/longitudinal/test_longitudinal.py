@@ -73,6 +73,12 @@ def test_more_reports_cost_more_and_never_more_than_all():
         design.spent(0)
 
 
+def test_tables_of_a_longitudinal_design_are_refused_in_one_line():
+    design = longitudinal.longitudinal({"a": 2}, 1.0, 2.0)
+    with pytest.raises(InvalidInput, match=r"^an object of type LongitudinalDesign is read by other commands.*tables$"):
+        optrr.reports(pa.table({"a": [0, 1]}), design)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_one_report_is_the_certified_optimum(seed):
     rng = np.random.default_rng([5, seed])

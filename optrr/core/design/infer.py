@@ -40,6 +40,8 @@ REST = "other"
 EVERY = "*"
 # A column with more different values than this has no list of categories; where they are numbers or dates, bins are made.
 MOST_CATEGORIES = 50
+# Roles of columns that are probably part of a sampling design, by name in lower case.
+_SAMPLING = {"weight": "weight", "stratum": "stratum", "strata": "stratum", "psu": "cluster", "cluster": "cluster"}
 # Digits of edges that are computed from data: enough to separate them, few enough to reveal little about one person.
 _DIGITS = 3
 
@@ -220,7 +222,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
     if len(known) > MOST_CATEGORIES:
         numbers = column.dated or _as_numbers(known) is not None
         kind = (
-            f"numbers or dates; give it ``bins={name}=5``"
+            f"numbers or dates; give it ``bins={name}=5``, or, if it is a survey weight, ``public=weight={name}``"
             if numbers
             else "texts; merge them with ``rare``, or leave the column out"
         )
@@ -239,6 +241,9 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> list[
         if absent
         else f"confirm: add categories that may occur but do not here; the order is {theirs}"
     )
+    role = _SAMPLING.get(name.lower())
+    if role is not None:
+        notes[name, "categories"] += f"; if this is a sampling column, give ``public={role}={name}`` instead"
     if rest is not None:
         notes[name, "rest"] = (
             f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"

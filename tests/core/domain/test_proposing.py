@@ -40,6 +40,15 @@ FRAME = pd.DataFrame(
 WANTED = Proposing(bins={"age": 4, "born": [date(1970, 1, 1), "1990-01-01", "2100-01-01"]}, missing=["NA", "."], rare=5)
 
 
+def test_columns_of_a_sample_are_pointed_to(tmp_path, capsys):
+    data = pd.DataFrame({"w": np.arange(99) / 7, "strata": ["a", "b", "c"] * 33})
+    data.to_csv(tmp_path / "p.csv", index=False)
+    assert run(["spec", str(tmp_path / "p.csv")]) == 0
+    out, err = capsys.readouterr()
+    assert "give it --bins w=5, or, if it is a survey weight, --public weight=w\n" in err
+    assert "if this is a sampling column, give --public stratum=strata instead\n" in out and "``" not in out
+
+
 def test_what_is_proposed():
     proposal = propose(FRAME, WANTED)
     domain = proposal.domain
