@@ -519,9 +519,9 @@ def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     for line, said in (
         (f"{design} --for association --frequencies fewer.csv", "no frequency for variant 'rs3'"),
-        (f"{design} --frequencies public.csv", "--frequencies is for association"),
-        (f"{design} --for association --missing category -o x.json", "--missing does not go with"),
-        (f"{design} --for association --variant-epsilon 1 -o x.json", "--variant-epsilon does not go with"),
+        (f"{design} --frequencies public.csv", "--frequencies requires --for association"),
+        (f"{design} --for association --missing category -o x.json", "--missing cannot be combined with"),
+        (f"{design} --for association --variant-epsilon 1 -o x.json", "--variant-epsilon cannot be combined with"),
         (f"{design} --for association --case-share 2 -o x.json", "between 0 and 1"),
         ("gwas scan a.csv --design d.json --test genotypic", "only the trend test"),
         ("gwas scan a.csv --design other.json", "another design"),
