@@ -35,7 +35,7 @@ export async function readDeployment(bytes) {
     const kind = questions ? "ends,epsilon,format,questions,software" : trials ? "epsilon,format,software,trials" : "epsilon,format,layers,software";
     // parsing keeps the order of keys
     must(keysOf(file) === `attributes,bits,design,digest,${kind}`, "keys");
-    must(text.replace(/\n$/, "") === JSON.stringify(file), "form");
+    must(text.replace(/\n$/, "") === JSON.stringify(file), "not in canonical form");
     const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(content)));
     must(digest === hex(new Uint8Array(sum)), "digest");
     const { attributes, bits, design, software } = file;
@@ -260,10 +260,11 @@ function codesOf(attributes, answers) {
   const codes = attributes.map(({ name, categories }) => {
     const x = answers?.[name];
     const code = categories.indexOf(/^[bn]/.test(typeof x) ? x + "" : x);
-    must(code >= 0, "give a category for " + name);
+    must(x !== undefined, `the answer to ${name} is missing`);
+    must(code >= 0, `the answer to ${name} is not one of its declared categories`);
     return code;
   });
-  must(Object.keys(answers).length === codes.length, "attributes");
+  must(Object.keys(answers).length === codes.length, "remove keys that are not attributes");
   return codes;
 }
 
@@ -363,7 +364,7 @@ export async function answerOnce(deployment, answers, store, limit, asked) {
     if (limit !== undefined) {
       const what = `limit ${limit} (${typeof limit}): give a number of nats from 0 to 1e20`;
       must(Number.isFinite(limit) && limit >= 0 && limit <= 1e20, what);
-      must(spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "above the limit");
+      must(spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "with this design, the total epsilon would be above the limit");
     }
     isNew = true;
     const drawn = draw(deployment, answers, asked);

@@ -74,6 +74,10 @@ def test_a_refused_record_takes_no_bytes_and_is_not_in_the_message():
     assert [result and result[0] for result in results] == [True] * len(vector["records"])
     assert not any("not declared" in message for _, message in results)
     assert "Größe" in results[0][1]
+    said = [message for _, message in results]
+    assert [
+        any(part in x for x in said) for part in ("is missing", "is not one of", "keys that are not attributes")
+    ] == [True] * 3
 
 
 def test_booleans_and_numbers_are_the_categories_of_their_text_in_both_clients():
@@ -90,7 +94,7 @@ def test_booleans_and_numbers_are_the_categories_of_their_text_in_both_clients()
     assert expected[0] == expected[1] and expected[2] == expected[3] == expected[5]
     assert run("plainAnswers", {"text": text.decode(), "records": plain, "stream": stream}) == expected[:5]
     for wrong in (float("nan"), float("inf"), 4, False):
-        with pytest.raises(python_client.Refused, match="'n' is none"):
+        with pytest.raises(python_client.Refused, match="'n' is not one of its declared categories"):
             sampler.codes({**texts, "n": wrong})
 
 
@@ -217,7 +221,9 @@ def test_a_limit_is_reached_and_never_passed(less, answered, with_store):
     limit = float(totals[0] + totals[1] + Decimal("1e-15")) - less
     result = run("limited", {"deployments": texts, "limit": limit, **with_store})
     assert [x is None for x in result["refused"]] == answered
-    assert [x for x in result["refused"] if x] == [[True, "above the limit", 0]]
+    assert [x for x in result["refused"] if x] == [
+        [True, "with this design, the total epsilon would be above the limit", 0]
+    ]
     spent = sum(total for total, done in zip(totals, answered, strict=True) if done)
     assert result["ledger"]["epsilon"] == str(spent)
 
