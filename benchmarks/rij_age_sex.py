@@ -88,9 +88,8 @@ def page(errors: dict[str, np.ndarray], runs: int, people: int) -> str:
         "",
         f"- RR-Ind-Joint closest to the true table: {'yes' if mae[names[2]] == min(mae.values()) else 'NO'}",
         "- The paper's pictures show RR-Ind-Joint equal to the truth to the eye, and its Table 1 a mean "
-        "squared error near 1e-33: that is the "
-        "rounding of P⁻¹Pᵀπ, without drawing anything. With records really randomized, what remains is the "
-        "sampling error above.",
+        "squared error near 1e-33: that is the floating-point error of P⁻¹Pᵀπ, where no reports are drawn. With "
+        "drawn reports the sampling error above remains.",
     ]
     return "\n".join(lines)
 

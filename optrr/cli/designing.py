@@ -44,7 +44,7 @@ WORKLOAD = option(
     default="marginals",
     metavar="marginals|pairs|FILE",
 )
-RECORDS_ONLY = option("Use only protocols from which any table can be estimated; limits imply it.")
+RECORDS_ONLY = option("Use only protocols that randomize whole records, so that any table can be estimated later.")
 PROTOCOL = option("Protocol to use instead of the best, by its name in the table.", metavar="NAME")
 EPSILON_EACH = "[NAME=]EPSILON"
 

@@ -46,7 +46,9 @@ def _records(
         "Encoding of CSV, such as latin-1; default: UTF-8, or windows-1252 if INPUT is not UTF-8.", metavar="NAME"
     ),
     decimal: str | None = option("Decimal separator of CSV, such as a comma; default: a point.", metavar="CHARACTER"),
-    date_format: str | None = option("Date format of CSV, such as %d.%m.%Y; default: 2024-03-01.", metavar="FORMAT"),
+    date_format: str | None = option(
+        "Date format of CSV, such as %d.%m.%Y; default: ISO dates, such as 2024-03-01.", metavar="FORMAT"
+    ),
     query: str | None = option(
         "Query for databases (duckdb:FILE, sqlite:FILE, postgresql://…), with one row per record.", metavar="SQL"
     ),

@@ -49,7 +49,7 @@ _TABLE = {
     "test": ("Analyse", "test:test", "Test a hypothesis about the true records."),
     "model": ("Analyse", "model:model", "Fit a log-linear model to the true records."),
     "regress": ("Analyse", "model:regress", "Fit a regression of the true records."),
-    "synthesize": ("Analyse", "synthesize:synthesize", "Draw synthetic records, or combine numbers of several sets."),
+    "synthesize": ("Analyse", "synthesize:synthesize", "Draw synthetic records, or combine estimates of several sets."),
     "export": ("Devices", "deploying:export", "Write the deployment file of DESIGN for clients."),
     "serve": ("Devices", "deploying:serve", "Run a survey: its page, the collector of its reports, and the results."),
     "audit": ("Devices", "assurance:audit", "Test a client from outside against LABEL."),

@@ -22,7 +22,7 @@ def model(
     attributes: str | None = option("Attributes of the table; those in --terms unless given.", metavar="A,B,…"),
     terms: str | None = option("Sets of attributes that interact; a set includes its subsets.", metavar="A*B+C"),
     stepwise: int | None = option(
-        "Search a model with sets of up to so many attributes.", type=click.IntRange(min=2), metavar="K"
+        "Search a model with sets of up to K attributes.", type=click.IntRange(min=2), metavar="K"
     ),
     against: str | None = option(
         "Another model that holds the fitted one, or is part of it: score test, likelihood ratio, AIC and BIC of both.",

@@ -39,7 +39,7 @@ def synthesize(
     ),
     confidence: float = inputs.CONFIDENCE,
 ) -> None:
-    """Draw synthetic records, or combine numbers of several sets.
+    """Draw synthetic records, or combine estimates of several sets.
 
     Records are drawn from a model of the estimated pair tables, and may be shared.
 

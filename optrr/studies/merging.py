@@ -19,6 +19,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optrr.core.display import brief
 from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.protocols import Dependences
@@ -107,7 +108,7 @@ def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
     values = np.asarray(marginal, dtype=np.float64)
     if values.shape != (attribute.size,) or not np.all((values >= 0) & (values < np.inf)):
         raise InvalidInput(
-            f"the marginal of {attribute.name!r} has shape {values.shape}; give {attribute.size} numbers of at least 0"
+            f"the marginal of {attribute.name!r} is {brief(marginal)}; give {attribute.size} finite numbers of at least 0"
         )
     return values
 

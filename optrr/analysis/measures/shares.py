@@ -260,12 +260,14 @@ def _read(given: Any) -> WeightedShare:
     known = {"of", "where", "weight"}
     if not isinstance(given, Mapping) or not {"of"} <= set(given) <= known:
         raise InvalidInput(
-            f"a share is given as {brief(given)}; give an object with 'of' and, if need be, 'among' and 'weight', such as "
-            "{'of': {'income': '>50K'}, 'among': {'sex': 'F'}, 'weight': -1}"
+            f"a proportion is given as {brief(given)}; give an object with 'of' and, if needed, 'where' and 'weight', such as "
+            "{'of': {'income': '>50K'}, 'where': {'sex': 'F'}, 'weight': -1}"
         )
     for key in ("of", "where"):
         if not isinstance(given.get(key, {}), Mapping):
-            raise InvalidInput(f"a share has {key!r} {brief(given[key])}; give categories by attribute: {{'sex': 'F'}}")
+            raise InvalidInput(
+                f"{key!r} of a proportion is {brief(given[key])}; give categories by attribute, such as {{'sex': 'F'}}"
+            )
     return WeightedShare(given["of"], given.get("where", {}), given.get("weight", 1.0))
 
 

@@ -89,7 +89,7 @@ def check_frame(frame: Any) -> None:
     """Raise InvalidInput for anything but a Spark frame."""
     if not is_spark_frame(frame):
         raise InvalidInput(
-            f"got a {type(frame).__name__} for a Spark frame; randomize a frame in memory by design.randomize"
+            f"expected a Spark frame, got a {type(frame).__name__}; for a frame in memory use design.randomize"
         )
 
 

@@ -70,7 +70,7 @@ class StudyOptions:
         if self.repeats < 2:
             raise InvalidInput(f"``repeats`` {self.repeats}: give at least 2; standard errors come from their spread")
         if not 0 < self.alpha < 1:
-            raise InvalidInput(f"``alpha`` {self.alpha}: give a number between 0 and 1")
+            raise InvalidInput(f"``alpha`` {self.alpha}: give one greater than 0 and less than 1")
         if self.top < _FEWEST_RANKED:
             raise InvalidInput(f"``top`` {self.top}: give at least {_FEWEST_RANKED} variants to rank")
         for method in self.methods:

@@ -215,7 +215,7 @@ def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False)
     Raises InvalidProblem for a probability that is not strictly between 0 and 1.
     """
     if not 0 < retention < 1:
-        raise InvalidProblem(f"values are kept with probability {retention}; give a probability between 0 and 1")
+        raise InvalidProblem(f"values are kept with probability {retention}; give one greater than 0 and less than 1")
     odds = np.log(np.asarray(sizes, dtype=np.float64) - 1) + math.log(retention) - math.log1p(-retention)
     return np.asarray(odds if signed else np.abs(odds))
 
@@ -263,7 +263,7 @@ def inverse_distance_law(sizes: ArrayLike, retention: float) -> TableLaw:
     r = np.asarray(sizes, dtype=np.int64)
     if not 0 < retention < 1:
         raise InvalidProblem(
-            f"the inverse-distance matrix got retention {retention}; give a probability between 0 and 1"
+            f"the inverse-distance matrix got retention {retention}; give one greater than 0 and less than 1"
         )
     if r.size > MAX_TABLE:
         raise MethodTooLarge(

@@ -178,7 +178,7 @@ def last_row(steps: Steps, end: int, most: int) -> TotalsRow:
         # the next row reaches as far as this one and the attribute's weight, at most to the end
         wanted = min(row.values.size + int(steps.floors[i]) + 1, end - row.start)
         if wanted > most:
-            raise WindowTooWide(f"{wanted} totals at once; at most {most} fit")
+            raise WindowTooWide(f"the window needs {wanted} totals; at most {most} fit in memory")
         done += wanted
         if done > _MOST_ROWS * most:
             raise WindowTooWide(f"{done} steps after {i + 1} of {len(steps)} attributes; at most {_MOST_ROWS * most}")
