@@ -68,7 +68,7 @@ def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, ca
     """A law of the same total without them has a smaller error."""
     free, limited = allocate(DOMAIN, 1.5), allocate(DOMAIN, 1.5, constraints=Constraints(**limits))
     assert limited.law.lower_error > free.law.error
-    (note,) = (n for n in limited.design.solution.notes if "no law" in n)
+    (note,) = (n for n in limited.design.solution.notes if "no noise distribution" in n)
     assert "no noise distribution of this total and these limits has an error below" in note
     assert "no noise distribution of this total has an error below" in free.design.solution.notes[-1]
     said = page_html(allocation_page(limited))
