@@ -149,9 +149,9 @@ class Answered:
         return p, (p * (k - 1) + (1 - p) * k) / (cells - 1)
 
     def moments(self, weights: FloatArray) -> FloatArray:
-        """Compute E z and E z² of z = Σ_W weight_W Π_{i∈W} g_i, (2, 2^u).
+        """Compute first and second moments of a weighted product of indicators, (2, 2^u).
 
-        The last axis is the set of shared attributes that agree in record and cell.
+        z = Σ_W weight_W Π_{i∈W} g_i, by which shared attributes agree in record and cell.
         """
         return self._joint_moments(weights) if self.joint else self._match_moments(weights)
 
@@ -421,7 +421,7 @@ class AnsweredLaw:
 
     @cached_property
     def _operator(self) -> FloatArray:
-        """Contribution of each record, shape (R, R²)."""
+        """Second moments per true record, shape (R, R²)."""
         return np.stack([self._seconds(each).ravel() for each in np.eye(math.prod(self.sizes))])
 
     def _margins(self, table: FloatArray) -> FloatArray:

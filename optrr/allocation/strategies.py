@@ -176,7 +176,7 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> Strategy:
 
 
 def _on_its_own(domain: Domain, title: str, epsilons: FloatArray, error: float) -> Strategy:
-    """Build independent RR at these ε."""
+    """Build independent randomized response per attribute at these ε."""
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
 
     def build() -> Asking:

@@ -64,7 +64,7 @@ class WantedTable:
         return " × ".join(self.attributes)
 
     def cells(self, domain: Domain) -> int:
-        """Compute Π r_i."""
+        """Compute the number of cells, Π r_i."""
         return prod(domain[name].size for name in self.attributes)
 
 

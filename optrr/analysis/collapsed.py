@@ -90,7 +90,7 @@ class CollapsedMechanism(Randomizer):
 
 
 def _of_effects(eigenvalues: FloatArray, groups: Sequence[IntArray]) -> FloatArray:
-    """Build P' from λ_W, (2,)*k."""
+    """Build the matrix of collapsed categories from the eigenvalues λ_W, (2,)*k."""
     out = eigenvalues
     for group in groups:
         even = np.tile(np.bincount(group) / group.size, (int(group.max()) + 1, 1))
@@ -113,7 +113,7 @@ def _lumped(kernel: Kernel, groups: Sequence[IntArray], names: Sequence[str]) ->
 
 
 class _RestWithMissing(Attribute):
-    """An attribute whose rest holds the missing value, too."""
+    """Attribute whose rest category includes missing values."""
 
     @property
     def missing_code(self) -> int:

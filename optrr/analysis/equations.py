@@ -101,11 +101,11 @@ class Equations(ABC):
 
     @abstractmethod
     def score(self, theta: FloatArray) -> FloatArray:
-        """Compute Ψ, (B, p)."""
+        """Compute the score Ψ(θ), shape (B, p)."""
 
     @abstractmethod
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Compute H = −dΨ/dθ, (B, p, p), symmetric."""
+        """Compute the negative Hessian H = −dΨ/dθ, (B, p, p), symmetric."""
 
     def steering(self, theta: FloatArray) -> FloatArray:
         """Compute H, or an approximation, for steps towards the solution."""
@@ -153,7 +153,7 @@ class Equations(ABC):
 
     @abstractmethod
     def spread(self, theta: FloatArray) -> FloatArray:
-        """Compute V, (B, p, p)."""
+        """Compute the covariance V of the score, (B, p, p)."""
 
     def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Compute H and V of standard errors, (B, p, p) each.
@@ -316,7 +316,7 @@ def likelihood_ratio(equations: Equations, which: tuple[int, ...], theta: FloatA
 
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
-    """Compute H⁻¹ V H⁻¹ / n, (B, p, p).
+    """Compute the sandwich covariance H⁻¹ V H⁻¹ / n, (B, p, p).
 
     n is reduced by the number of parameters if V is estimated from residuals.
     """

@@ -312,9 +312,9 @@ class Exported(Result):
 
 
 def export_design(design: Design, path: str | Path, *, max_bytes: int = MOST_BYTES) -> Exported:
-    """Write the deployment file of a design, or of its replacement.
+    """Write the deployment file of a design, or of one with coarser weights.
 
-    See :func:`optrr.export`.
+    The weights are coarser if the file would be too large. See :func:`optrr.export`.
     """
     path = Path(path)
     check_deployment_path(path)

@@ -110,7 +110,10 @@ def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residual
 def _logistic(
     reports: UnbiasedReports, copies: FloatArray, columns: FloatArray, theta: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute Σ ψ~, (V, p + 1), and A, (V, p + 1, p + 1)."""
+    """Compute the summed score ψ~, (V, p + 1), and its derivative A.
+
+    A has shape (V, p + 1, p + 1).
+    """
     shape = reports.every.shape[1:]
     base, residual, last = columns @ theta[:-1], np.zeros(shape), np.zeros(shape)
     weight = np.zeros((3, *shape))

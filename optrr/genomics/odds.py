@@ -97,9 +97,9 @@ class RatioTest:
         return RatioTest(*(a if a.shape[-1] < self.n.size else np.take(a, which, axis=-1) for a in arrays))
 
     def contrast(self, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute g'·π̂ and σ/√n at ln ψ of shape (G, V).
+        """Compute the score contrast and its standard error at log odds ratios ln ψ.
 
-        Both have that shape. Their quotient is z, which decreases in ψ.
+        g'·π̂ and σ/√n, both of the shape (G, V) of ln ψ. Their quotient is z, which decreases in ψ.
         """
         ratio, w = np.exp(log_ratio), self.shares
         f = _frequencies(ratio, self.frequency, w)

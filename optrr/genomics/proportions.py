@@ -158,7 +158,7 @@ class Group:
         return np.asarray(sent.reshape(*sent.shape[:2], -1))
 
     def beside(self) -> FloatArray:
-        """Return proper proportions without the group, shape of ``observed``."""
+        """Return proper proportions with this group's cells set to 0."""
         out = self.proper.copy()
         out[(slice(None), slice(None), slice(GENOTYPES), *(() if self.status is None else (self.status,)))] = 0.0
         return out

@@ -124,7 +124,7 @@ def _cells(theta: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray,
 
 
 def _table(theta: FloatArray, tilt: FloatArray) -> FloatArray:
-    """Compute π, (B, 6)."""
+    """Compute the joint probabilities π of genotype and status, (B, 6)."""
     cases, controls, others = _cells(theta, tilt)
     both = np.stack([(1 - cases)[:, None] * controls, cases[:, None] * others], axis=2)
     return np.asarray(both.reshape(-1, 2 * GENOTYPES))

@@ -286,7 +286,10 @@ class TwoStage(Randomizer):
 
 
 def eigenvalues_of(epsilons: FloatArray, sizes: IntArray) -> FloatArray:
-    """Compute λ_i = (e^{ε_i} − 1)/(e^{ε_i} + r_i − 1), shape (m,)."""
+    """Compute eigenvalues of randomized response from ε_i, shape (m,).
+
+    λ_i = (e^{ε_i} − 1)/(e^{ε_i} + r_i − 1).
+    """
     shrunk = np.exp(-epsilons)
     return np.asarray(-np.expm1(-epsilons) / (1 + (sizes - 1) * shrunk))
 

@@ -306,7 +306,7 @@ class PageAnswers:
         return {"saved": self._save(question, asked.reason, seen)}
 
     def close(self) -> None:
-        """Compute nothing more."""
+        """Stop the computation in the background."""
         self._work.close()
 
     def _remember(self, preview: Preview) -> None:

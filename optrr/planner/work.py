@@ -109,7 +109,7 @@ class _Asked:
 
 
 def _outward(total: float) -> list[float]:
-    """Sort the ladder by distance from a total."""
+    """Sort the totals of the ladder by their ratio to a total."""
     return sorted(LADDER, key=lambda rung: max(rung / total, total / rung))
 
 
@@ -143,7 +143,7 @@ class PlanWork:
             return asked.known(question.total)
 
     def close(self) -> None:
-        """Compute nothing more."""
+        """Stop the computation in the background."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -172,9 +172,10 @@ class PlanWork:
                     asked.points[total] = made
 
     def _proceed(self, question: Question) -> None:
-        """Raise Superseded if another allocation comes first; other protocols share it.
+        """Raise Superseded if the next job needs another allocation.
 
-        Once for each allocation: two pages that ask in turn would keep both from ever ending.
+        Questions that differ only in the protocol share one allocation. An allocation is given up at most once: two
+        pages that ask in turn would keep both from ever ending.
         """
         key = _allocation(question)
         with self._changed:

@@ -133,7 +133,7 @@ def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list
 
 
 def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
-    """Compute Pr(x = v | y = u), shape (r, r), rows u.
+    """Compute posterior probabilities Pr(x = v | y = u), shape (r, r), rows u.
 
     An output that never occurs keeps the prior.
     """

@@ -187,7 +187,7 @@ class _RecordReports:
 
 
 class _AnswerReports:
-    """Reports of answers to one of the questions, with the same methods."""
+    """Format of reports of answers to one query; same interface as `_RecordReports`."""
 
     body, keys = _AnswerBody, ", table and cells"
 

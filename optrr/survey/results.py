@@ -201,7 +201,7 @@ class _OfRecords:
 
 
 class _OfAnswers:
-    """Tables of answers to one query each, with the methods of `_OfRecords`."""
+    """Tables of answers to one query each; same interface as `_OfRecords`."""
 
     def __init__(self, asking: SampledTables, records: StoredRecords) -> None:
         self._asking, self._records = asking, records

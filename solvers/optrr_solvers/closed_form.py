@@ -94,7 +94,7 @@ def two_attributes(problem: Problem) -> FloatArray:
 
 
 def _excess_ratio(size: float, epsilon: float) -> float:
-    """Compute (e^ε − 1)/r."""
+    """Compute (e^ε − 1)/r, the excess of an attribute's true value."""
     return math.expm1(epsilon) / size
 
 

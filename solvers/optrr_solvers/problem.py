@@ -26,18 +26,18 @@ MAX_ATTRIBUTES = 1_000_000
 
 
 def flip_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
-    """Compute f_i = (r_i−1)/(r_i−1+e^{ε_i}) without cancellation.
+    """Compute flip probabilities of randomized response without cancellation.
 
-    Shape of the broadcast inputs, in (0, d_i].
+    f_i = (r_i−1)/(r_i−1+e^{ε_i}), shape of the broadcast inputs, in (0, d_i].
     """
     r = np.asarray(sizes, dtype=np.float64)
     return np.asarray(expit(np.log(r - 1) - np.asarray(epsilons, dtype=np.float64)))
 
 
 def keep_probabilities(sizes: ArrayLike, epsilons: ArrayLike) -> FloatArray:
-    """Compute 1 − f_i = e^{ε_i}/(r_i−1+e^{ε_i}) without cancellation.
+    """Compute probabilities of keeping the true value without cancellation.
 
-    Accurate at large r_i; shape of the broadcast inputs.
+    1 − f_i = e^{ε_i}/(r_i−1+e^{ε_i}), accurate at large r_i; shape of the broadcast inputs.
     """
     r = np.asarray(sizes, dtype=np.float64)
     return np.asarray(expit(np.asarray(epsilons, dtype=np.float64) - np.log(r - 1)))

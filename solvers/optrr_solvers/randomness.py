@@ -126,7 +126,7 @@ def _products(source: BitSource, count: int, bound: int) -> NDArray[np.uint32]:
 
 
 def threshold(probability: float) -> np.uint64:
-    """Compute ⌈p·2^64⌉ capped at 2^64−1.
+    """Convert a probability to a 64-bit threshold, ⌈p·2^64⌉ capped at 2^64−1.
 
     ``words < threshold`` has probability at least p, within 2^-64 of it.
     """

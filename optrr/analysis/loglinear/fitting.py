@@ -452,7 +452,7 @@ class LogLinearEquations(Equations):
         return np.zeros((len(self.n), self.parameters))
 
     def proportions(self, theta: FloatArray) -> FloatArray:
-        """Compute π, (B, R)."""
+        """Compute the model's proportions π, (B, R)."""
         logs = theta @ self.columns
         shares = np.exp(logs - logs.max(axis=1, keepdims=True))
         return np.asarray(np.maximum(shares / shares.sum(axis=1, keepdims=True), _TINY))
@@ -467,11 +467,11 @@ class LogLinearEquations(Equations):
         return self.last[0][1]
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """Compute Σ λ̂ ln λ."""
+        """Compute the log-likelihood per record, Σ λ̂ ln λ."""
         return np.asarray(np.sum(self.observed * np.log(self._expected(self.proportions(theta))), axis=1))
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """Compute J(λ̂/λ)."""
+        """Compute the score of the log-likelihood, J(λ̂/λ)."""
         at = self.at(theta)
         return np.asarray((at.derivative @ (self.observed / at.expected)[:, :, None])[:, :, 0])
 

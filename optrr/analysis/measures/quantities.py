@@ -181,7 +181,7 @@ class Odds:
     high: float
 
     def shown(self, position: float) -> float:
-        """Compute the measure at v ∈ [0, 1]."""
+        """Compute the measure's value at position v ∈ [0, 1]."""
         if self.high == inf:
             return position / (1 - position) if position < 1 else inf
         return self.low + position * (self.high - self.low)
@@ -193,7 +193,7 @@ class Odds:
         return (value - self.low) / (self.high - self.low)
 
     def of_sums(self, sums: FloatArray) -> float | None:
-        """Compute v of sums of cells (K,).
+        """Compute the position v of the measure from sums of cells (K,).
 
         Negative L and U are 0; None if both are 0.
         """
@@ -201,7 +201,7 @@ class Odds:
         return over / (over + under) if over + under > 0 else None
 
     def slope(self, position: float) -> float:
-        """Differentiate the measure in v."""
+        """Compute the derivative of the measure in its position v."""
         if self.high == inf:
             return (1 - position) ** -2 if position < 1 else inf
         return self.high - self.low
@@ -314,7 +314,7 @@ def value_at(odds: Odds, table: FloatArray) -> float:
 
 
 def _product(count: int, i: int, j: int) -> Quadratic:
-    """Build x_i x_j of ``count`` sums."""
+    """Build the quadratic form of the product of two of ``count`` sums."""
     matrix = np.zeros((count, count))
     matrix[i, j] += 0.5
     matrix[j, i] += 0.5

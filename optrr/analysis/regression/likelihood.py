@@ -159,9 +159,9 @@ class Levels:
         return np.asarray(self._steps * self.slope[..., None, :] / self.p[..., :, None])
 
     def curvature(self, weights: FloatArray) -> FloatArray:
-        """Compute −Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1).
+        """Compute the negative Hessian of weighted log probabilities by pairs of levels.
 
-        Weights have shape (B, G, R, r).
+        −Σ_c w_c ∂²ln p_c, (B, G, R, r−1, r−1). Weights have shape (B, G, R, r).
         """
         scores = self.cell_scores()
         out = np.swapaxes(scores, -1, -2) @ (weights[..., None] * scores)
@@ -192,9 +192,9 @@ class Choices(Levels):
         return np.asarray(np.eye(self.p.shape[-1])[:, 1:] - self.p[..., None, 1:])
 
     def curvature(self, weights: FloatArray) -> FloatArray:
-        """Compute −Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1).
+        """Compute the negative Hessian of weighted log probabilities by pairs of levels.
 
-        Weights have shape (B, G, R, r).
+        −Σ_c w_c ∂²ln p_c, (B, G, R, r−1, r−1). Weights have shape (B, G, R, r).
         """
         p = self.p[..., 1:]
         bends = p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
@@ -366,7 +366,7 @@ class LikelihoodEquations(Equations):
         return out
 
     def levels(self, theta: FloatArray) -> Levels:
-        """Compute probabilities at θ."""
+        """Compute the probabilities of all categories at θ."""
         level = np.einsum("grjp,bp->bgrj", self.columns, theta)
         level = level if self.offset is None else level + self.offset[..., None]
         return Choices.of(level) if self.unordered else Levels.of(level)
@@ -452,7 +452,7 @@ class LikelihoodEquations(Equations):
         return out
 
     def spread(self, theta: FloatArray) -> FloatArray:
-        """Compute I*."""
+        """Compute the efficient information I*."""
         return self.efficient(theta)[1]
 
     def clear(self, theta: FloatArray, where: IntArray) -> NDArray[np.bool_]:
@@ -500,7 +500,7 @@ class LikelihoodEquations(Equations):
         return np.repeat(even, cells, axis=2), np.arange(len(self.n))
 
     def _bent(self, levels: Levels, weights: FloatArray) -> FloatArray:
-        """Compute −Σ w ∂²ln p in θ, (B, p, p)."""
+        """Compute the negative Hessian of weighted log probabilities in θ, (B, p, p)."""
         bends = np.einsum("bgrjk,grkq->bgrjq", levels.curvature(weights), self.columns)
         p = self.parameters
         return np.asarray(self.columns.reshape(-1, p).T @ bends.reshape(len(bends), -1, p))
@@ -632,7 +632,7 @@ def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
 
 
 def _gram(rows: FloatArray) -> FloatArray:
-    """Compute A Aᵀ, (…, R, R) of (…, R, V).
+    """Compute the Gram matrices A Aᵀ, (…, R, R) of (…, R, V).
 
     Large matrices are processed one at a time, which halves the products.
     """
@@ -710,9 +710,9 @@ class WeightedLikelihoodEquations(LikelihoodEquations):
         return np.asarray(back @ ratio @ back)
 
     def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Compute I* and the sample's second moment of s* times n/(n − p).
+        """Compute the information I* and the sample's second moment of the scores s*.
 
-        As for other robust errors; (1, p, p) each.
+        The latter times n/(n − p), as for other robust errors; (1, p, p) each.
 
         At the law after one step of the EM algorithm from the fitted one: this takes the prior's answers off again, so
         that without randomization errors are the classical ones.

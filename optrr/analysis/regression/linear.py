@@ -96,16 +96,16 @@ class LinearEquations(Equations):
         return np.zeros((len(self.mean), self.parameters))
 
     def objective(self, theta: FloatArray) -> FloatArray:
-        """Compute mᵀθ − θᵀMθ/2."""
+        """Compute the quadratic objective mᵀθ − θᵀMθ/2."""
         m, right = self.moments[:, :-1, :-1], self.moments[:, :-1, -1]
         return np.asarray(np.einsum("bp,bp->b", right - np.einsum("bpq,bq->bp", m, theta) / 2, theta))
 
     def score(self, theta: FloatArray) -> FloatArray:
-        """Compute m − Mθ."""
+        """Compute the gradient m − Mθ."""
         return np.asarray(self.moments[:, :-1, -1] - np.einsum("bpq,bq->bp", self.moments[:, :-1, :-1], theta))
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Return M."""
+        """Return the matrix M of second moments."""
         return np.asarray(self.moments[:, :-1, :-1])
 
     def spread(self, theta: FloatArray) -> FloatArray:

@@ -144,7 +144,7 @@ class Clusters:
         return float(squares.sum() ** 2 / np.sum(seconds * sizes / np.maximum(sizes - 1, 1)))
 
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
-        """Compute V of Σ_c (y_c − o_c μ), (R, R).
+        """Compute the covariance of a sum over clusters, Σ_c (y_c − o_c μ), (R, R).
 
         ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,).
 
@@ -173,7 +173,7 @@ class Clusters:
 
 
 def _squares(sums: csr_matrix, offset: FloatArray, mean: FloatArray, weights: FloatArray) -> FloatArray:
-    """Compute Σ w_c (y_c − o_c μ)(y_c − o_c μ)ᵀ, (R, R)."""
+    """Sum the weighted outer products of the clusters' deviations, (R, R)."""
     scaled = sums.multiply(weights[:, None]).tocsr()
     cross = np.outer(np.asarray(scaled.T @ offset).ravel(), mean)
     squares = np.asarray((scaled.T @ sums).toarray(), dtype=np.float64)

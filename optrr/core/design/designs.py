@@ -352,7 +352,7 @@ class FullRecords(Asking):
         return True
 
     def table_error(self, names: str | Iterable[str]) -> float:
-        """Compute Σ_{∅≠W⊆U} c_W/λ_W² (theory §3.2).
+        """Compute the error constant of a table, Σ_{∅≠W⊆U} c_W/λ_W² (theory §3.2).
 
         ``inf`` if an effect of the table is not identifiable.
         """

@@ -159,7 +159,7 @@ def two_digits_up(n: float) -> int:
 
 
 def reads_as_number(text: str) -> bool:
-    """Check whether a table's cell is aligned to the right."""
+    """Check whether a text is a number, as right-aligned cells of tables are."""
     return _NUMBER.fullmatch(text) is not None
 
 

@@ -314,7 +314,7 @@ def _as_fraction(text: str, kind: pa.DataType) -> float | None:
 
 
 def _outside(cell: pa.Scalar, bins: Bins) -> str:
-    """Describe a value outside all bins without its side.
+    """Describe a value outside all bins, without saying above or below.
 
     Empty for a text that is not a number or date.
     """

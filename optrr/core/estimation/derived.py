@@ -112,7 +112,7 @@ class ClearCategories:
 
     @cached_property
     def clear(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Categories of either attribute that are clear of 0."""
+        """Categories whose proportion is at least 3 standard errors above 0."""
         return self.ratios[0] >= CLEAR_OF_ZERO, self.ratios[1] >= CLEAR_OF_ZERO
 
     @property
@@ -296,7 +296,7 @@ class AskedStatistic:
 
 
 def _kept(corrected: float, likeliest: float, least: float = 0.0) -> float:
-    """Compute the module's x + (x/y)² (y − x)."""
+    """Combine the corrected and the projected value, x + (x/y)² (y − x)."""
     whole = likeliest - least
     left = min(max(corrected - least, 0.0), whole)
     return least + left + (left / whole) ** 2 * (whole - left) if whole > 0 else least

@@ -346,7 +346,7 @@ class _Logarithms(TracedPath):
 
 
 class NegativeEntropy(_Logarithms):
-    """Path of the negative entropy −H, in nats."""
+    """Negative entropy −H of a table in nats, traced along departures."""
 
     def __init__(self, sampling: Sampling, observed: FloatArray) -> None:
         cells = observed.size

@@ -345,7 +345,7 @@ def ibu(
 
 
 def _gradient(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray:
-    """Compute g = P(λ̂/λ).
+    """Compute the gradient of the log-likelihood, g = P(λ̂/λ).
 
     At the maximum it is 1 in every cell above 0 and at most 1 elsewhere.
     """

@@ -243,7 +243,7 @@ def _safe(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
 
 
 def _phi_terms(x: FloatArray, r: FloatArray, c: FloatArray) -> _Terms:
-    """Compute h = (x − r c)²/(r c) = x²/(r c) − 2x + r c.
+    """Compute each cell's term of φ², h = (x − r c)²/(r c) = x²/(r c) − 2x + r c.
 
     The last two sum to constants and are kept for accuracy near 0.
     """

@@ -62,9 +62,9 @@ class Sampling:
         return np.asarray(expected / expected.sum())
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:
-        """Compute T d for directions d, (R, K) or (R,).
+        """Multiply the covariance T of observed proportions by directions d.
 
-        T = (diag λ − λλᵀ)/n is the covariance of observed proportions.
+        d has shape (R, K) or (R,), T = (diag λ − λλᵀ)/n.
         """
         return np.asarray((observed * (directions - observed @ directions).T).T / self.n)
 

@@ -214,7 +214,7 @@ def _scoring_step(observed: FloatArray, fit: NullFit, kernel: Kernel) -> FloatAr
 
 
 def _directions(r: int) -> FloatArray:
-    """Build directions e_i − e_last, (r−1, r)."""
+    """Build the directions e_i − e_last of a margin, (r−1, r)."""
     return np.asarray(np.eye(r)[:-1] - np.eye(r)[-1])
 
 

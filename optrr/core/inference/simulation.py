@@ -186,7 +186,7 @@ class LimitOrDrawn:
         possible: NDArray[np.bool_] | bool = True,
         beyond: bool = True,
     ) -> "LimitOrDrawn":
-        """Compute tests whose reports have expected counts of at least ``fewest``.
+        """Compute p-values; ``fewest`` is each table's smallest expected count.
 
         ``draw`` returns a sampler for the tables of some numbers.
 

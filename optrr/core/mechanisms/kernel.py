@@ -548,11 +548,11 @@ class MatrixKernel(Kernel):
         return (flat @ matrix).reshape(*flat.shape[:-1], *self.sizes)
 
     def forward(self, table: ArrayLike) -> FloatArray:
-        """Compute Pᵀπ."""
+        """Compute expected observed proportions Pᵀπ."""
         return self._applied(table, self.p)
 
     def adjoint(self, table: ArrayLike) -> FloatArray:
-        """Compute P x."""
+        """Compute the expectation P x of x at each true cell."""
         return self._applied(table, self.p.T)
 
     @cached_property
@@ -565,7 +565,7 @@ class MatrixKernel(Kernel):
         return self._applied(table, self._inverse)
 
     def solve_adjoint(self, table: ArrayLike) -> FloatArray:
-        """Compute P⁻¹c."""
+        """Compute weights P⁻¹c on observed proportions."""
         return self._applied(table, self._inverse.T)
 
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:

@@ -185,7 +185,7 @@ def _checked(probabilities: Any) -> FloatArray:
 
 
 def randomized_response(size: int, epsilon: float) -> DistortionMatrix:
-    """Build RVL eq. 19 at ε nats.
+    """Build randomized response at ε nats (RVL eq. 19).
 
     The matrix's exact ε is at most the one given, up to the rounding of its stated ε.
     """

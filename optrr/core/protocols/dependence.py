@@ -53,7 +53,7 @@ def phi_squared(table: ArrayLike) -> float:
 
 
 def cramers_v(table: ArrayLike) -> float:
-    """Compute V in 0..1.
+    """Compute Cramér's V of a table, in 0..1.
 
     0 under independence, 1 if the attribute with more categories determines the other.
     """

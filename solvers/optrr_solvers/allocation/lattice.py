@@ -232,7 +232,7 @@ class Atom:
     excess: FloatArray
 
     def mass(self, mu: FloatArray) -> FloatArray:
-        """Return ν, shape of ``mu``."""
+        """Return the probabilities ν of the cells, shape of ``mu``."""
         return np.asarray(mu * (self.uniform + self.excess))
 
 

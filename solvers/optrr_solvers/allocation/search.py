@@ -181,7 +181,10 @@ class EffectTotals(Cells):
         return np.asarray(self._given_totals[2] @ mass)
 
     def cells_of(self, multipliers: FloatArray) -> FloatArray:
-        """Compute E_μ[Σ multipliers · χ | X = x] on every cell, shape (cells,)."""
+        """Compute the mean of the dual function on every cell, shape (cells,).
+
+        E_μ[Σ multipliers · χ | X = x].
+        """
         return np.asarray(multipliers @ self._given_totals[2])
 
     def ball(self, inside: FloatArray) -> WeightedBall:

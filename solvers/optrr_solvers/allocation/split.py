@@ -58,7 +58,7 @@ class Blocks:
         return np.asarray(gain - np.logaddexp(gain, self.log_sizes))
 
     def slopes(self, epsilons: FloatArray) -> FloatArray:
-        """Compute d ln λ_b / dε_b."""
+        """Compute derivatives of log eigenvalues, d ln λ_b / dε_b."""
         gain = log_expm1(epsilons)
         return np.asarray(np.exp(epsilons - gain) - np.exp(epsilons - np.logaddexp(gain, self.log_sizes)))
 

@@ -192,7 +192,7 @@ class TableWorkload:
             return np.asarray(self.shares @ (1 / np.square(eigenvalues)))
 
     def error(self, eigenvalues: FloatArray) -> float:
-        """Compute F = Σ_W C_W/λ_W²."""
+        """Compute the workload error F = Σ_W C_W/λ_W²."""
         return float(self.weights @ self.table_errors(eigenvalues))
 
     def least_table_errors(self) -> FloatArray:

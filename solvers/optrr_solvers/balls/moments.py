@@ -211,7 +211,7 @@ class CountedMoments:
         return BallMoments(top + float(np.log(value)), float(mu @ inside) / value, changed, DenseCurvature(hessian))
 
     def sharp_log_value(self, w: FloatArray) -> float:
-        """Compute ln φ(w) without smoothing."""
+        """Compute ln φ(w), the log of the ball's moment, without smoothing."""
         y = self._offsets @ w
         inside = y > 0
         logs = self._logs[inside] + np.log(y[inside])

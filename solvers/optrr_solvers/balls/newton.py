@@ -133,7 +133,7 @@ class Pool:
         return out
 
     def changed(self, changed: FloatArray) -> FloatArray:
-        """Reduce the changed masses of all classes to the pooled classes."""
+        """Restrict changed masses by class to the pooled classes."""
         return changed if not self.heavy.size else np.append(changed[self.light], 0.0)
 
 

@@ -191,7 +191,7 @@ def _exact_mean(classes: WeightedClasses, threshold: int) -> Fraction:
 
 
 def log_mean_ceiling(classes: WeightedClasses, threshold: int) -> float:
-    """Compute ln E_μ[(K−X)⁺], rounded up."""
+    """Compute the log mean ln E_μ[(K−X)⁺] of the dual function, rounded up."""
     log_odds, counts = np.log(classes.sizes - 1.0), classes.counts.astype(np.float64)
     weights = classes.capped.astype(np.float64)
     # at the integrand's saddle point 2/θ stands where a probability's has 1/θ; every θ is valid, and this one is close
@@ -328,7 +328,7 @@ def _terms(tilted: _Tilted, logs: FloatArray, t: FloatArray) -> FloatArray:
 def _log_base(  # noqa: PLR0913 (one sum, all of it needed)
     sizes: IntArray, counts: FloatArray, weights: FloatArray, log_odds: FloatArray, theta: float, radius: float
 ) -> float:
-    """Compute θK + Σ n ln((1+z)/r), rounded up."""
+    """Compute the log of the tilt's constant, θK + Σ n ln((1+z)/r), rounded up."""
     odds = log_odds - theta * weights
     log_sizes, grown = np.log(sizes.astype(np.float64)), np.logaddexp(0.0, odds)
     value = math.fsum((counts * grown).tolist()) - math.fsum((counts * log_sizes).tolist()) + theta * radius

@@ -54,7 +54,10 @@ class RankOne:
     kappa: float
 
     def weights(self) -> list[Fraction]:
-        """Compute w_g = u_g + b_g² (1 − 2/r_g)/(2U); certificates need w_g ≥ 0."""
+        """Compute the weights of one change by class; certificates need them ≥ 0.
+
+        w_g = u_g + b_g² (1 − 2/r_g)/(2U).
+        """
         return [
             u + Fraction(b * b * (r - 2), 2 * self.unit * r)
             for u, b, r in zip(self.totals, self.effects, self.sizes.tolist(), strict=True)

@@ -157,7 +157,7 @@ class BallLaw(Law):
         return cls(sizes, record.classes, balls, log_ratio)
 
     def epsilon_parts(self) -> list[float]:
-        """Return ln Q."""
+        """Return the single part ln Q of the total ε."""
         return [self.log_ratio]
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
@@ -260,7 +260,7 @@ class BallLaw(Law):
         return out
 
     def log_density_range(self) -> tuple[float, float]:
-        """Return 0 and ln Q, as t is always in [0, 1]."""
+        """Return the log densities outside and inside all balls, 0 and ln Q."""
         return 0.0, self.log_ratio
 
     def conditional_epsilons(self) -> FloatArray:

@@ -275,7 +275,7 @@ class Law(ABC):
         return out
 
     def one_way_eigenvalues(self) -> FloatArray:
-        """Compute λ_i = 1 − f_i/d_i, shape (m,)."""
+        """Compute the eigenvalues of single attributes, λ_i = 1 − f_i/d_i, (m,)."""
         kept, changed = self.one_way().T
         return np.asarray(kept - changed / (self.sizes - 1))
 
@@ -454,7 +454,7 @@ class DensityLaw(Law):
         return np.where(steps > 0, np.nextafter(steps, np.inf), 0.0)[self.class_of]
 
     def sharpened(self, epsilon: float) -> Self:
-        """Scale by the stored numbers."""
+        """Return the distribution rescaled to this total ε; see :func:`sharper`."""
         return self.with_densities(sharper(self.log_density, epsilon))
 
     def _work(self, states: float) -> Work:
@@ -549,7 +549,7 @@ def largest_steps(log_density: FloatArray) -> FloatArray:
 
 
 def sharper(log_density: FloatArray, epsilon: float) -> FloatArray:
-    """Compute ln(1 + k x) from ln(1 + x), up to a constant.
+    """Scale the excess of densities: ln(1 + k x) from ln(1 + x), up to a constant.
 
     The largest is exactly ``epsilon``.
     """

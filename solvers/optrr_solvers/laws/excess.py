@@ -19,7 +19,7 @@ _ROUND_DOWN = 2.0**-48
 
 
 def log_expm1(x: FloatArray) -> FloatArray:
-    """Compute ln(e^x − 1) for x ≥ 0, −∞ at 0.
+    """Compute ln(e^x − 1) for x ≥ 0 without overflow, −∞ at 0.
 
     In logarithms because e^x overflows for many attributes.
     """

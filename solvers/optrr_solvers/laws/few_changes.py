@@ -63,7 +63,7 @@ class FewChangesLaw(Law):
             raise ValueError("the log densities of a FewChangesLaw must be finite and at least 0")
 
     def to_record(self) -> FewChangesRecord:
-        """Return ln y_0 and ln y_i."""
+        """Return the stored numbers ln y_0 and ln y_i."""
         return FewChangesRecord(self.log_none, self.log_single.tolist())
 
     @classmethod
@@ -77,7 +77,7 @@ class FewChangesLaw(Law):
         return [max(self.log_none, float(self.log_single.max()))]
 
     def joint_eigenvalues(self, others: IntArray, center: int) -> FloatArray:
-        """Compute λ_ic in O(m).
+        """Compute eigenvalues λ_ic of pairs with one attribute, in O(m).
 
         Two attributes change together only in a uniform answer, whose probability is known.
         """
@@ -115,9 +115,9 @@ class FewChangesLaw(Law):
         return np.stack([others + self._uniform / self.sizes, changed], axis=1)
 
     def marginal(self, subset: Sequence[int]) -> FloatArray:
-        """Add the excess to the uniform marginal.
+        """Return the probabilities of a subset's flip patterns.
 
-        That of each {i} inside, and all other excess on "nothing changed here".
+        The uniform part plus the excess of each change set.
         """
         chosen = checked_subset(subset, self.m)
         out = uniform_marginal(self.sizes[list(chosen)], self._uniform)
@@ -205,12 +205,12 @@ def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
 
 
 def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False) -> FloatArray:
-    """Compute ε_A = |ln(p (r−1)/(1−p))|, shape (m,) (MDR §6.3.1).
+    """Compute ε of randomized response that keeps a value with probability p.
 
-    For randomized response that keeps a value with probability p.
+    |ln(p (r−1)/(1−p))|, shape (m,) (MDR §6.3.1).
 
-    MDR prints r in place of r−1, with which the rows do not sum to 1. ``signed`` leaves the absolute value out, as MDR's
-    tables do: where p < 1/r the result is negative, and no measure of privacy.
+    MDR prints r in place of r−1, with which the rows do not sum to 1. ``signed`` leaves the absolute value out, as
+    MDR's tables do: where p < 1/r the result is negative, and no measure of privacy.
 
     Raises InvalidProblem for a probability that is not strictly between 0 and 1.
     """

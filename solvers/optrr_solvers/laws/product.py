@@ -42,7 +42,7 @@ class ProductLaw(Law):
             raise ValueError("a ProductLaw needs one epsilon of at least 0 for each size")
 
     def to_record(self) -> ProductRecord:
-        """Return ε_i."""
+        """Return the stored attribute ε_i."""
         return ProductRecord(self.epsilons.tolist())
 
     @classmethod
@@ -51,7 +51,7 @@ class ProductLaw(Law):
         return cls(sizes, bounded_nats(record.epsilons, sizes.size))
 
     def epsilon_parts(self) -> list[float]:
-        """Return every ε_i."""
+        """Return every attribute ε_i, whose sum is the total."""
         return [float(e) for e in self.epsilons]
 
     def attribute_epsilon_bounds(self) -> tuple[FloatArray, FloatArray]:
@@ -64,7 +64,7 @@ class ProductLaw(Law):
         return np.asarray(one[others] * one[center])
 
     def sharpened(self, epsilon: float) -> Law:
-        """Replace one attribute's ε, which is its total."""
+        """Return the distribution with this total ε; one attribute's ε is its total."""
         return ProductLaw(self.sizes, np.array([epsilon])) if self.m == 1 else super().sharpened(epsilon)
 
     def one_way(self) -> FloatArray:
@@ -84,12 +84,12 @@ class ProductLaw(Law):
         return sum_ceiling(self.epsilons.tolist())
 
     def log_density_range(self) -> tuple[float, float]:
-        """Return 0 and Σ ε_i, rounded up."""
+        """Return the smallest and largest log density, 0 and Σ ε_i, rounded up."""
         total = float(np.sum(self.epsilons))
         return 0.0, total * (1 + self.m * 2.0**-53) if self.m > 1 else total
 
     def conditional_epsilons(self) -> FloatArray:
-        """Return ε_i exactly.
+        """Return the conditional ε, exactly the attribute ε_i.
 
         Under a product the other attributes have no further information.
         """

@@ -21,7 +21,7 @@ _TAIL = 36.0
 
 
 def softplus(x: FloatArray) -> FloatArray:
-    """Compute ln(1 + e^x)."""
+    """Compute the softplus function ln(1 + e^x)."""
     return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
 
 

@@ -163,7 +163,7 @@ class TrialBall:
         return self.chances[0]
 
     def log_none(self, count: int) -> float:
-        """Compute ln F of so many trials."""
+        """Compute the log probability ln F that no trial of so many is accepted."""
         a, rejected = self.chances
         return count * (math.log1p(-a) if a < 1 / 2 else math.log(rejected))
 

@@ -121,7 +121,10 @@ class WeightedBall:
         return bool(np.all(np.diff(self.levels) <= 0))
 
     def profile(self, totals: IntArray) -> FloatArray:
-        """Compute G at the totals; distances to the knot are exact integers."""
+        """Compute the profile G at these totals, interpolated between knots.
+
+        Distances to the knot are exact integers.
+        """
         at = np.clip(np.searchsorted(self.knots, totals, side="right") - 1, 0, self.knots.size - 2)
         step = np.clip((totals - self.knots[at]) / (self.knots[at + 1] - self.knots[at]), 0.0, 1.0)
         return np.asarray(self.levels[at] + step * (self.levels[at + 1] - self.levels[at]))
@@ -316,9 +319,9 @@ def _tilt(ball: WeightedBall, log_odds: FloatArray, counts: FloatArray) -> float
     bounded = _bounded_below(ball)
 
     def slope(theta: float) -> float:
-        """Compare distances from the end of the profile's mean and the total.
+        """Compute the derivative of the log objective, which increases in θ.
 
-        Both tilted; the difference increases in θ.
+        It compares distances from the end of the tilted profile's mean and of the tilted total.
         """
         return ball.end - float(counts @ (expit(log_odds - theta * weights) * weights)) - mean_distance(theta)
 

@@ -114,7 +114,7 @@ def _cap_rows(lattice: Lattice) -> _CapRows:
 
 
 def _program(lattice: Lattice, caps: _CapRows, scale: float) -> LinearProgram:
-    """Build the program.
+    """Build the linear program with caps.
 
     Columns u_S and their maximum; rows: maximum ≥ u_S, caps, requirements; all of the form row ≥ lower.
     """

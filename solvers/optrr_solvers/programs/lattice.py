@@ -119,7 +119,7 @@ class Lattice:
 
     @cached_property
     def _margins(self) -> list[tuple[float, float]]:
-        """1 − κ λ λ' and the scale s of every pair of classes."""
+        """Scaled need 1 − κ λ λ' and scale s of every pair of classes."""
         p, out = self.problem, []
         lam = p.eigenvalues[self.firsts]
         lost = (p.flips / p.uniform_flips)[self.firsts]

@@ -125,7 +125,7 @@ def event_program(problem: Problem) -> EventProgram:
 
 
 def monotonicity(m: int) -> tuple[sp.csr_array, FloatArray]:
-    """Build POR's A and b.
+    """Build the monotonicity constraints of POR, A and b.
 
     Every event is at least as likely, per output, as the events with one more change.
     """

@@ -120,7 +120,7 @@ class _Small:
         return answer, bool(answer.values[-1] > 0 and answer.basic_columns[-1])
 
     def _program(self, *, elastic: bool) -> LinearProgram:
-        """Build the program.
+        """Build the linear program on the chosen columns.
 
         Columns: cells, y, and with ``elastic`` one shortfall per row (and one excess for equalities).
         """

@@ -377,7 +377,7 @@ class _StandardInput(io.RawIOBase):
         return cls.known
 
     def readable(self) -> bool:
-        """Return true."""
+        """Return true, because the stream can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
