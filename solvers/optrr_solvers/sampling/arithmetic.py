@@ -1,4 +1,4 @@
-"""Two arithmetics for automata: sixty decimal digits for few states, doubles for many.
+"""Two arithmetic types for automata: sixty decimal digits for few states, doubles for many.
 
 Both work on arrays and bound the error of a product (``rounding`` bounds the relative error of one operation), so
 bounds proved with either are rounded outward.
