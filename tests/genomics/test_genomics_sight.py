@@ -209,7 +209,7 @@ def test_command(tmp_path, capsys):
         assert {row["way"] for row in seen["rows"]} == {"optimum", "association"}
         assert run([*base, *purpose, *given]) == 0
         assert "odds ratios from" in capsys.readouterr().out
-    for wrong, said in ((["--odds-ratio", "2"], "--odds-ratio requires --n"), (["--n", "1"], "at least 2")):
+    for wrong, said in ((["--odds-ratio", "2"], "--odds-ratio requires --n"), (["--n", "1"], "must be from 2")):
         assert run([*base, *wrong]) == 2
         assert said in capsys.readouterr().err
 

@@ -260,7 +260,7 @@ def test_a_cell_has_draws_of_its_own():
         ({"totals": ()}, "one or more"),
         ({"totals": (-1.0,)}, "positive"),
         ({"repeats": 1}, "at least 2"),
-        ({"alpha": 2.0}, "between 0 and 1"),
+        ({"alpha": 2.0}, "greater than 0"),
         ({"methods": ("best",)}, "unknown protocol"),
         ({"test": "fisher"}, "choose among trend"),
         ({"top": 2}, "at least 3"),

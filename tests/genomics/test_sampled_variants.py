@@ -427,12 +427,12 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"report_of": np.array([0, 1])}, "not among"),
+        ({"report_of": np.array([0, 1])}, "unknown report"),
         ({"reports": (SetReport(((0, 1, 2, 3, 4, 5),), (1.0,)),)}, "some, but not all"),
         ({"reports": (SetReport(((0,), (1, 2, 3, 4, 5)), (0.5, -0.5)),)}, "positive"),
-        ({"reports": (SetReport(((0,),), (1.0,)),)}, "altogether"),
+        ({"reports": (SetReport(((0,),), (1.0,)),)}, "add up to the same"),
         ({"each": 3, "reports": ()}, "variants in a question"),
-        ({"status_share": 1.0}, "status alone"),
+        ({"status_share": 1.0}, "less than 1"),
         ({"answer_epsilon": -1.0}, "epsilon"),
         ({"reports": (), "status_share": 0.1}, "every report on one variant covers the status"),
         ({"reports": (SetReport(((0,), (0,)), (0.5, 0.5)),)}, "same set twice"),

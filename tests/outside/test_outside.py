@@ -65,7 +65,7 @@ print(json.dumps({
     # 8 cells beyond 5.5 standard errors: 3e-7
     assert max(made["errors"]) < 5.5 and made["holds"] == [True, True]
     # nobody else knows it
-    with pytest.raises(InvalidInput, match="kind is 'near'; give one of ball, blocks"):
+    with pytest.raises(InvalidInput, match="kind 'near'; give one of ball, blocks"):
         optrr.load(tmp_path / "d.json")
 
 

@@ -457,7 +457,7 @@ def test_the_thread_computes_what_an_allocation_says_and_errors_are_one_line(wor
         assert alike(got, point(replace(small.at(got.total), n=10**10)))
     nobody = finished(work, replace(small, way="nobody's"))
     assert nobody.points == () and nobody.error is not None
-    assert 'no "nobody\'s"' in nobody.error and "\n" not in nobody.error
+    assert '"nobody\'s" is unknown' in nobody.error and "\n" not in nobody.error
 
 
 def test_any_exception_is_that_totals_error_and_the_others_are_computed(school, working):

@@ -177,7 +177,7 @@ def test_the_command_makes_and_checks_plans(tmp_path, monkeypatch, capsys):
     Path("plan/plan.toml").write_text(text.replace("n = 800", "n = 801"))
     assert run(["verify", "plan/plan.toml", "--json"]) == 1
     assert not json.loads(capsys.readouterr().out)["holds"]
-    with pytest.raises(optrr.InvalidInput, match="does not verify"):
+    with pytest.raises(optrr.InvalidInput, match="is not valid"):
         optrr.load("plan/plan.toml")
     assert run(["plan", "--write"]) == 2
     assert "--attribute" in capsys.readouterr().err

@@ -232,7 +232,7 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     for wrong, said in (
         (
             lambda: reports.measure("row-proportions", "income", "sex", missing=optrr.MissingAtRandom("income")),
-            "not that of all people",
+            "cannot be estimated for all people",
         ),
         (
             lambda: reports.measure("row-proportions", "sex", "income", missing=optrr.MissingAtRandom("age")),
@@ -403,8 +403,8 @@ def test_complete_cases_are_tested_at_their_level_and_find_what_there_is(wishes:
             "``calibration``: not available",
         ),
         (lambda r: r.model(attributes=("a", "b"), stepwise=2, missing="complete-cases"), "give terms"),
-        (lambda r: r.test("a", "b", missing="complete-cases", sample=optrr.Sample(weights="c")), "ignore the sample"),
-        (lambda r: r.regress("c ~ a", missing="complete-cases", sample=optrr.Sample(weights="b")), "ignore the sample"),
+        (lambda r: r.test("a", "b", missing="complete-cases", sample=optrr.Sample(weights="c")), "are not available in tests"),
+        (lambda r: r.regress("c ~ a", missing="complete-cases", sample=optrr.Sample(weights="b")), "are not available in tests"),
         (lambda r: r.regress("a ~ v", missing="complete-cases", public=["v"]), "no public predictors"),
     ],
 )
