@@ -158,7 +158,7 @@ def test_logarithm_next_to_one():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"sizes": [1], "epsilons": [1.0]}, "attribute 0 has size 1; a size is a whole number from 2"),
+        ({"sizes": [1], "epsilons": [1.0]}, "attribute 0 has size 1; give an integer from 2"),
         ({"sizes": [2, 2.5], "epsilons": [1, 1]}, r"attribute 1 has size 2\.5"),
         ({"sizes": [2, 10**6 + 1], "epsilons": [1, 1]}, "attribute 1 has size 1000001"),
         ({"sizes": [2], "epsilons": [0.0]}, r"attribute 0 has epsilon 0\.0; give a finite number of nats"),

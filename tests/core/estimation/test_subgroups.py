@@ -403,8 +403,11 @@ def test_complete_cases_are_tested_at_their_level_and_find_what_there_is(wishes:
             "``calibration``: not available",
         ),
         (lambda r: r.model(attributes=("a", "b"), stepwise=2, missing="complete-cases"), "give terms"),
-        (lambda r: r.test("a", "b", missing="complete-cases", sample=optrr.Sample(weights="c")), "are not available in tests"),
-        (lambda r: r.regress("c ~ a", missing="complete-cases", sample=optrr.Sample(weights="b")), "are not available in tests"),
+        (
+            lambda r: r.test("a", "b", missing="complete-cases", sample=optrr.Sample(weights="c")),
+            "not available in tests",
+        ),
+        (lambda r: r.regress("c ~ a", missing="complete-cases", sample=optrr.Sample(weights="b")), "not available"),
         (lambda r: r.regress("a ~ v", missing="complete-cases", public=["v"]), "no public predictors"),
     ],
 )
