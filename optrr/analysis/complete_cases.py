@@ -48,7 +48,7 @@ class CompleteSampling(Sampling):
 
     @cached_property
     def _cells(self) -> FloatArray:
-        """Matrix A, (R of complete cases, R of all people)."""
+        """Matrix of 0 and 1 from everybody's cells to those of complete cases."""
         return np.asarray(np.arange(self.kernel.cells)[:, None] == self.kept.place, dtype=np.float64)
 
     def spread(self, observed: FloatArray, directions: FloatArray) -> FloatArray:

@@ -50,7 +50,7 @@ def print_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Print text: escape unprintable characters and write options for parameters."""
+    """Print text with unprintable characters escaped and options for parameters."""
     _done()
     click.echo(printable(with_options(text)))
 

@@ -109,7 +109,7 @@ class Reports(OpenedRecords):
 
     @property
     def alone(self) -> Reports:
-        """These reports, of one place."""
+        """These reports; raises InvalidInput if they are of more than one place."""
         if len(self.given) != 1:
             raise InvalidInput(
                 f"these reports were opened from {len(self.given)} places, which are groups to be compared; open a list of "

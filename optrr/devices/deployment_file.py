@@ -240,7 +240,7 @@ class DeploymentFile(ABC):
     @property
     @abstractmethod
     def is_heavy(self) -> bool:
-        """Whether that may take more than a few seconds."""
+        """Whether recomputing every ε of the file may take more than a few seconds."""
 
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""

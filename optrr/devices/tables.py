@@ -27,7 +27,10 @@ _SUFFIXES = (".csv", ".npz", ".json")
 
 
 def tabulate(design: Design, path: str | Path, form: str, attributes: Iterable[str] | None) -> Exported:
-    """Write one of these forms of a design's mechanism; see :func:`optrr.export`."""
+    """Write a design's mechanism as a matrix, as events or as POR's program.
+
+    See :func:`optrr.export`.
+    """
     keep_design(Path(path))
     names = design.domain.names if attributes is None else attributes
     if form == "matrix":

@@ -52,7 +52,7 @@ class Points:
         self._allocations: OrderedDict[Hashable, Allocation] = OrderedDict()
 
     def __call__(self, question: Question, proceed: Callable[[], None]) -> Point:
-        """Compute the point of the question's total.
+        """Compute the chart's point for the question's total ε.
 
         Raises as :func:`optrr.allocate` does, and what ``proceed`` raises.
         """

@@ -233,7 +233,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
     columns: PublicColumns,
     lonely_psu: Single,
 ) -> tuple[DistinctReports, DistinctReports, list[str]]:
-    """Read reports of a sample: counted, weighted, and warnings.
+    """Read reports with a sample design: distinct ones, their weights, warnings.
 
     ``data`` is what :func:`optrr.analysis.estimate_weighted` takes, with its ``columns``.
 

@@ -204,7 +204,7 @@ class AskedStatistic:
         return self.scores
 
     def shown(self, x: float) -> float:
-        """Convert the quantity of the path to the statistic."""
+        """Convert a value on the path's internal scale to the statistic."""
         if self.name == "cramers-v":
             return sqrt(max(x, 0.0) / (min(self.shape) - 1))
         # 0 has no sign, whatever the factor has

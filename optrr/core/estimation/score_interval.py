@@ -175,7 +175,7 @@ def cell_intervals(
 def binomial(
     reports: FloatArray, n: FloatArray | int, own: FloatArray | float, other: FloatArray | float, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute exact limits for cells with ``reports`` own reports of n.
+    """Compute exact binomial limits of cells' proportions from matching reports.
 
     A report is the cell's own with probability ``own`` from inside and ``other`` from outside.
     """

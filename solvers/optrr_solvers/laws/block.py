@@ -111,10 +111,7 @@ class BlockLaw(Law):
 
     @cached_property
     def labels(self) -> Labels:
-        """Stated ε, as for each noise distribution.
-
-        Without an automaton of all, the blocks' own, from which they are drawn.
-        """
+        """Stated ε of the distribution, or of its blocks without an automaton of all."""
         if self.automaton is not None:
             return super().labels
         blocks = [law.labels for _, law in self.blocks]
