@@ -314,7 +314,7 @@ def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     page = call(app, "GET", f"/results{crossed}", **admitted)
     assert page.status == 200
     assert b"the effect of fake reports is not known" in page.body
-    assert f"From {expected['ill', 'age'].n} answers to questions".encode() in page.body
+    assert f"Estimated from {expected['ill', 'age'].n} answers to questions".encode() in page.body
     assert b">Estimates of these tables (CSV)<" in page.body
     assert b"<script>alert" not in page.body
     table = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/results/counts.csv{crossed}", **admitted).body))
