@@ -237,7 +237,10 @@ _USEFUL = 10.0
 # Proportion in the example sentence, in percent.
 _SHARE = 30
 _COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
-_NOTE = "± points: half of a 95 % confidence interval of a proportion, in percentage points, at most."
+_NOTE = (
+    "± points: half of a 95 % confidence interval in percentage points, at most, as a root mean square over the cells of the "
+    "table. A single cell can have a wider one."
+)
 _OF_PAIRS = (
     " Smallest difference: between two groups of equal size, in points, detected by a test at the 5 % level in 80 "
     "of 100 surveys; the odds ratio is that of the same table. For more than two categories, it is Cramér's V, "

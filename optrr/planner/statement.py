@@ -78,9 +78,10 @@ _ASKED, _CROSSED = 12, 7
 # Maximum characters of a question, of a crossed table's name, of a title, and of a reason.
 _QUESTION, _NAMES, _TITLE, _REASON = 46, 38, 60, 280
 _WHOLE_RECORDS = "You answer {count}. Before anyone sees your answers, chance may change some of them."
-_ONE_QUESTION = (
-    "You are asked only one question, which is picked at random. Before anyone sees your answer, chance may change it."
+_LIST = (
+    "Your answers are not sent. Your device sends a list of possible answers; chance decides whether yours are on it."
 )
+_SOME_QUESTIONS = f"Chance decides which of the questions you are asked. {_LIST}"
 
 
 def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> Page:
@@ -273,7 +274,8 @@ def _conditional(preview: Preview) -> float:
 def _promised(preview: Preview, asking: Asking) -> list[Part]:
     spent, count = _spent(preview), preview.question.domain.m
     asked = f"all {amount(count, 'question')}" if count > 1 else "one question"
-    how = _WHOLE_RECORDS.format(count=asked) if asking.budgets else _ONE_QUESTION
+    how = _LIST if len(getattr(asking, "tables", ())) == 1 else _SOME_QUESTIONS
+    how = _WHOLE_RECORDS.format(count=asked) if asking.budgets else how
     said = [how, promise(spent), example(spent), *meaning_of(preview).sentences()]
     return [Text("Text to read to all respondents:"), Text(" ".join(said), quoted=True)]
 
