@@ -72,4 +72,4 @@ def test_a_design_for_association_is_not_for_devices_and_says_what_takes_it(tmp_
     assert run(["gwas", "design", str(tmp_path / "g.csv"), *asked]) == 0
     capsys.readouterr()
     assert run(["export", str(tmp_path / "q.json"), "-o", str(tmp_path / "s.json")]) == 2
-    assert "which gwas randomize, gwas scan and verify take" in capsys.readouterr().err
+    assert "which gwas randomize, gwas scan and verify support" in capsys.readouterr().err
