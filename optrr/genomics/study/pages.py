@@ -17,7 +17,7 @@ from optrr.core.display import (
     figure_svg,
     legend_below,
     new_figure,
-    warned,
+    warnings,
 )
 from optrr.genomics.study.result import Study
 
@@ -79,10 +79,9 @@ def study_page(study: Study, title: str) -> Page:
         Section("Cost", _cost(study)),
         Section("Results", [Text(_MEASURES.format(zero=study.zero_said, coverage=coverage)), *charts]),
         Section("Tables", _tables(study)),
-        Section("Made from", [Table(["what", "value"], [*study.left_out.items(), ("seed", study.options.seed)])]),
+        Section("Made from", [Table(["item", "value"], [*study.left_out.items(), ("seed", study.options.seed)])]),
     ]
-    to_know = [Section("To know", warned(study.warnings))] if study.warnings else []
-    return Page(title, [*to_know, *sections], (_who(study), study.options.errors_said, _ACCOUNTING))
+    return Page(title, [*warnings(study.warnings), *sections], (_who(study), study.options.errors_said, _ACCOUNTING))
 
 
 def _who(study: Study) -> str:
