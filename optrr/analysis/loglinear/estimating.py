@@ -373,7 +373,7 @@ def stepwise(
     warn_of_records([counts], mechanism)
     while True:
         tried = [fitted_model(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
-        better = min([best, *tried], key=lambda model: model.bic or inf)  # counts have one
+        better = min([best, *tried], key=lambda model: inf if model.bic is None else model.bic)
         if better is best:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
             best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
