@@ -140,7 +140,7 @@ def main() -> None:
     write_text(
         "sampler_speed.md",
         "# Cells randomized a second",
-        f"Millions; on one core, best of {ROUNDS} in turns. ``direct`` is the sampler for laws whose automaton would "
+        f"Millions; on one core, best of {ROUNDS} in turns. ``direct`` is the sampler for distributions whose automaton would "
         "be too "
         "large, ``plain`` numpy's k-ary response, whose total is Kronecker's.",
         markdown([{"": name} | {str(row["array"]): row[name] for row in rows} for name in columns[1:]]),
