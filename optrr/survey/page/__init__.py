@@ -57,7 +57,7 @@ from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS
 HEADERS = {**STRICT_HEADERS, "Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
 _OWN = (
     "survey.html",
-    "survey.css",
+    "style.css",
     "survey.js",
     "form.js",
     "report.js",
