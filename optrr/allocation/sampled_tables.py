@@ -32,8 +32,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.allocation.combining import Answered, alone, answered_table, combined
-from optrr.allocation.supports import report_subsets, reported_epsilon
-from optrr.core.design import SAME, Asking, Check, Design, Verification, load_design, total_check
+from optrr.allocation.supports import report_subsets, reported_epsilon, unlikely_chance
+from optrr.core.design import SAME, Asking, Check, Design, Query, ReportPart, Verification, load_design, total_check
 from optrr.core.display import SOFTWARE, TableResult, amount, crossed, epsilon_text
 from optrr.core.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.core.errors import InvalidInput, TooFewRecords, in_one_line, warn
@@ -339,6 +339,15 @@ class SampledTables(Asking, TableResult):
         return tuple(self.domain.indices(t) for t in self.tables)
 
     @cached_property
+    def queries(self) -> tuple[Query, ...]:
+        """Tables of which each person answers one, and the subsets of its report."""
+        each = zip(self.tables, self.shares.tolist(), self.subset_reports, self.shapes, strict=True)
+        return tuple(
+            Query(share, tuple(_parts(names, report, shape, self.answer_epsilon)))
+            for names, share, report, shape in each
+        )
+
+    @cached_property
     def digest(self) -> str:
         """Digest of the domain, tables, proportions, reports and ε."""
         tables = [
@@ -620,6 +629,21 @@ class SampledTables(Asking, TableResult):
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
         cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
+
+
+def _parts(
+    names: tuple[str, ...], report: SubsetReport, shape: tuple[int, ...], epsilon: float
+) -> Iterator[ReportPart]:
+    """Compute how often each subset of a report holds the person's own value."""
+    weights, likely, out = report.weights(shape), report.likely_weight(shape), unlikely_chance(report, shape, epsilon)
+    chances = [
+        w / likely * (1 - out) if pattern in report.likely else w / (math.prod(shape) - likely) * out
+        for pattern, w in enumerate(weights)
+    ]
+    of_each = len(report.subset_sizes) == len(shape)
+    for i, (named, of) in enumerate(zip(report.subset_sizes, report.parts(shape), strict=True)):
+        holds = math.fsum(chance for pattern, chance in enumerate(chances) if pattern >> i & 1)
+        yield ReportPart((names[i],) if of_each else names, named, of, holds)
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:

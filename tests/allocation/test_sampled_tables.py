@@ -369,3 +369,32 @@ def test_allocate_on_the_command_line(tmp_path, monkeypatch, capsys, options, li
     epsilons = {a["name"]: a["epsilon"] for a in printed["attributes"]}
     assert all(low - 1e-7 <= epsilons[name] <= high + 1e-7 for name, (low, high) in limits.items())
     assert "-o" not in options or run(["verify", "design.json"]) == 0
+
+
+def test_queries_state_how_often_a_report_holds_the_own_value():
+    """By drawing 30,000 reports; 5 standard errors, so a false alarm in fewer than 1 of 10^5 runs."""
+    domain, n = optrr.Domain.of({"a": 3, "b": 2, "c": 4}), 30_000
+    reports = (SubsetReport((2,)), SubsetReport((1, 1), (0, 3)), SubsetReport((1, 1, 2), (1, 2, 3)), SubsetReport((5,)))
+    tables = (("a",), ("b", "a"), ("a", "b", "c"), ("c", "a"))
+    asking = SampledTables(domain, tables, [0.1, 0.2, 0.3, 0.4], 1.3, reports)
+    own = {"a": 2, "b": 0, "c": 3}
+    drawn = asking.randomize_frame(pa.table({name: [code] * n for name, code in own.items()}), 7).to_pylist()
+    for number, query in enumerate(asking.queries, 1):
+        sent = [[set(map(int, s.split())) for s in r["cells"].split("|")] for r in drawn if r["table"] == number]
+        assert abs(len(sent) / n - query.share) < 5 * math.sqrt(query.share / n)
+        assert query.attributes == tables[number - 1]
+        for i, part in enumerate(query.parts):
+            shape = [domain[name].size for name in part.attributes]
+            cell = int(np.ravel_multi_index([own[name] for name in part.attributes], shape))
+            share = np.mean([cell in each[i] for each in sent])
+            assert {len(each[i]) for each in sent} == {part.named} and math.prod(shape) == part.of
+            assert abs(share - part.holds) < 5 * math.sqrt(0.25 / len(sent))
+
+
+def test_the_query_of_a_design_is_its_randomization_matrix():
+    design = optrr.design({"a": 2, "b": 3}, {"a": 1.0, "b": 0.5})
+    (query,) = design.queries
+    assert query.share == 1 and query.attributes == ("a", "b")
+    for part in query.parts:
+        held = float(design.mechanism.kernel(part.attributes).matrix()[0, 0])
+        assert part.named == 1 and part.holds == pytest.approx(held, rel=1e-9)

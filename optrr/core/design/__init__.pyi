@@ -12,6 +12,8 @@ from .design_file import save_design as save_design
 from .designs import FAINT as FAINT
 from .designs import Asking as Asking
 from .designs import Design as Design
+from .designs import Query as Query
+from .designs import ReportPart as ReportPart
 from .designs import requirements as requirements
 from .designs import solution_warnings as solution_warnings
 from .infer import Proposal as Proposal

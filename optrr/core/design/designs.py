@@ -22,9 +22,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, prod, sqrt
+from math import exp, inf, prod, sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,30 @@ _NO_AUTOMATON = (
 )
 # Eigenvalue ratio of a pair below which its table needs at least four times the records.
 FAINT = 0.5
+
+
+class ReportPart(NamedTuple):
+    """Part of a report: ``named`` of the ``of`` values of some attributes.
+
+    With probability ``holds`` the person's own value is among them.
+    """
+
+    attributes: tuple[str, ...]
+    named: int
+    of: int
+    holds: float
+
+
+class Query(NamedTuple):
+    """What a person is asked with probability ``share``, and the parts of the report."""
+
+    share: float
+    parts: tuple[ReportPart, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Attributes that the person is asked about."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.attributes))
 
 
 class Asking(ABC):
@@ -209,6 +233,11 @@ class Asking(ABC):
         Empty if a respondent answers one query.
         """
         return []
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """Queries of which each person answers one; empty if they are not stated."""
+        return ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -482,6 +511,14 @@ class Design(Labelled, FullRecords, TableResult):
         """Name, attribute ε and conditional ε of each attribute."""
         each = self.attribute_epsilons.tolist(), self.conditional_epsilons.tolist()
         return list(zip(self.domain.names, *each, strict=True))
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """One query about the whole record; each attribute is kept or replaced."""
+        parts = zip(self.domain, self.attribute_epsilons.tolist(), strict=True)
+        return (
+            Query(1.0, tuple(ReportPart((a.name,), 1, a.size, 1 / (1 + (a.size - 1) * exp(-e))) for a, e in parts)),
+        )
 
     def table_errors(self, tables: Sequence[tuple[str, ...]]) -> list[float]:
         """Compute :meth:`table_error` of several tables from all eigenvalues at once."""
