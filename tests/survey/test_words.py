@@ -62,11 +62,11 @@ def test_an_epsilon_is_rounded_up_exactly(text, expected):
 def test_the_sentence_before_anything_is_drawn():
     (sentence,) = called(WORDS, "promise", [1.0718])
     assert sentence == (
-        "Whatever you answer, anyone who sees what is sent can at best change their odds about you by a factor of 2.93."
+        "Whatever you answer, what you send is at most 2.93 times as likely with your answers as with any other answers."
     )
     certain, nothing = called(WORDS, "example", [8.0, 0.0])
-    assert "all but certain" in certain
-    assert "nothing can be learned" in nothing
+    assert "almost certain" in certain
+    assert "no more than before" in nothing
 
 
 def test_how_often_an_answer_is_replaced_is_said_of_a_hundred_reports():

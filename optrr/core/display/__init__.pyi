@@ -37,13 +37,16 @@ from .result import named_in_json as named_in_json
 from .terminal import page_width as page_width
 from .terminal import parts_text as parts_text
 from .terminal import table_text as table_text
+from .text import ENGLISH as ENGLISH
 from .text import MISSING as MISSING
+from .text import Words as Words
 from .text import amount as amount
 from .text import bound_text as bound_text
 from .text import brief as brief
 from .text import category_word as category_word
 from .text import cell as cell
 from .text import changed_of_hundred as changed_of_hundred
+from .text import changed_text as changed_text
 from .text import counted as counted
 from .text import crossed as crossed
 from .text import epsilon_text as epsilon_text
@@ -56,7 +59,6 @@ from .text import promise as promise
 from .text import reads_as_number as reads_as_number
 from .text import records_enough as records_enough
 from .text import sentence as sentence
-from .text import sentences as sentences
 from .text import sum_of_epsilons as sum_of_epsilons
 from .text import two_digits_up as two_digits_up
 

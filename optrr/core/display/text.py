@@ -1,6 +1,7 @@
 """Texts of numbers, and the meaning of an ε in words for respondents.
 
-``sentences.json`` has all sentences; the survey's page and HTML reports use the same ones.
+The survey's page says the same sentences (``words.js``). They are English here; ``words`` translates them for respondents
+(:mod:`optrr.survey.words`).
 
 Text for terminals and pages: names and values come from files, and may hold what moves a cursor or hides a line.
 
@@ -9,14 +10,11 @@ Rounding: an ε is rounded up and a bound down, so that the printed number holds
 Files and JSON have every digit. A sum of ε is rounded up to the next double.
 """
 
-import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from functools import cache
-from importlib.resources import files
 
 from optrr_solvers.errors import written
 
@@ -176,13 +174,46 @@ _LONGEST = 1e6
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-@cache
-def sentences() -> dict[str, str]:
-    """Return the sentences by name, with placeholders for their numbers."""
-    return dict(json.loads((files("optrr.core.display") / "sentences.json").read_text(encoding="utf-8")))
+class Words:
+    """Texts for respondents in English; a subclass translates them.
+
+    The English text is the key of its translation. Its ``{names}`` are values; numbers are written as in the language.
+    """
+
+    language, direction, reviewed = "en", "ltr", True
+
+    def __call__(self, text: str, /, **values: object) -> str:
+        """Translate a text and fill in the values."""
+        return self._filled(self.forms(text)[0], values)
+
+    def plural(self, one: str, many: str, count: int, **values: object) -> str:
+        """Translate the text for this ``{count}``."""
+        forms = self.forms(one)
+        return self._filled(
+            forms[self.form(count)] if len(forms) > 1 else (one if count == 1 else many), {"count": count, **values}
+        )
+
+    def number(self, value: float, decimals: int | None = None) -> str:
+        """Format a number, by default with at most three decimals."""
+        return f"{value:,.{decimals}f}" if decimals is not None else f"{value:,.3f}".rstrip("0").rstrip(".")
+
+    def forms(self, text: str) -> tuple[str, ...]:
+        """Return the translation of a text, or its plural forms."""
+        return (text,)
+
+    def form(self, count: int) -> int:
+        """Return the index of the plural form for a number."""
+        return int(count != 1)
+
+    def _filled(self, text: str, values: Mapping[str, object]) -> str:
+        said = {name: self.number(v) if isinstance(v, int | float) else v for name, v in values.items()}
+        return text.format(**said)
 
 
-def factor_text(epsilon: float) -> str:
+ENGLISH = Words()
+
+
+def factor_text(epsilon: float, words: Words = ENGLISH) -> str:
     """Format e^ε with three digits, rounded up.
 
     Never below the privacy loss. From a million on as a power of ten.
@@ -193,12 +224,12 @@ def factor_text(epsilon: float) -> str:
         digits = 2 - math.floor(math.log10(factor))
         scale = 10 ** abs(digits)
         up = math.ceil(factor * scale) / scale if digits > 0 else math.ceil(factor / scale) * scale
-        return f"{up:,.2f}".rstrip("0").rstrip(".") if digits > 0 else f"{up:,}"
+        return words.number(up)
     exponent = math.floor(epsilon / math.log(10))
     # far more than the digits that the logarithm lost
     lead = math.ceil(10 ** (epsilon / math.log(10) - exponent) * (1 + 1e-9) * 10) / 10
     lead, exponent = (lead / 10, exponent + 1) if lead >= 10 else (lead, exponent)
-    return f"{lead:g} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
+    return f"{words.number(lead)} × 10{str(exponent).translate(_SUPERSCRIPTS)}"
 
 
 def percent_at_best(epsilon: float) -> int:
@@ -209,17 +240,32 @@ def percent_at_best(epsilon: float) -> int:
     return min(100, math.ceil(100 * _OUTWARD / (1 + math.exp(-epsilon))))
 
 
-def promise(epsilon: float) -> str:
+def promise(epsilon: float, words: Words = ENGLISH) -> str:
     """State the promise of a total ε, in nats, to every respondent."""
-    return sentences()["promise"].format(factor=factor_text(epsilon))
+    return words(
+        "Whatever you answer, what you send is at most {factor} times as likely with your answers as with any other answers.",
+        factor=factor_text(epsilon, words),
+    )
 
 
-def example(epsilon: float) -> str:
-    """State the promise of a total ε by an example without odds."""
-    said, percent = sentences(), percent_at_best(epsilon)
+def example(epsilon: float, words: Words = ENGLISH) -> str:
+    """State the promise of a total ε by an example."""
+    percent = percent_at_best(epsilon)
     if epsilon <= 0:
-        return said["before"] + said["nothing"]
-    return said["before"] + (said["percent"].format(percent=percent) if percent < 100 else said["certain"])
+        return words(
+            "Suppose someone thinks that two sets of answers are equally likely to be yours. "
+            "After seeing what you send, they know no more than before."
+        )
+    if percent >= 100:
+        return words(
+            "Suppose someone thinks that two sets of answers are equally likely to be yours. "
+            "After seeing what you send, they can be almost certain of one of them. That protects you very little."
+        )
+    return words(
+        "Suppose someone thinks that two sets of answers are equally likely to be yours. "
+        "After seeing what you send, they can be at most {percent} percent sure of one of them.",
+        percent=percent,
+    )
 
 
 def changed_of_hundred(size: int, epsilon: float) -> int:
@@ -228,3 +274,22 @@ def changed_of_hundred(size: int, epsilon: float) -> int:
     f_i = (r−1)/(r−1+e^ε), to the nearest whole number.
     """
     return round(100 * (size - 1) / (size - 1 + math.exp(min(epsilon, 700.0))))
+
+
+def changed_text(answer: str, changed: int, other: str | None = None, words: Words = ENGLISH) -> str:
+    """State how many of 100 people with this answer have another one recorded.
+
+    ``other`` is the other one of two answers.
+    """
+    if other is None:
+        return words(
+            "Of 100 people who would answer “{answer}”, {changed} are recorded with another answer.",
+            answer=answer,
+            changed=changed,
+        )
+    return words(
+        "Of 100 people who would answer “{answer}”, {changed} are recorded as “{other}”.",
+        answer=answer,
+        changed=changed,
+        other=other,
+    )

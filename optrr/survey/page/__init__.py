@@ -44,13 +44,11 @@ any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: t
 =====================================  ================================================================================
 """
 
-import json
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from optrr.core.display import sentences
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS
 
 # Headers of every file of the page: nothing from other servers runs, nothing is sent to them, no other page embeds this one.
@@ -85,8 +83,6 @@ def page_files() -> dict[str, PageFile]:
     sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
     served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
     served[""] = served.pop("survey.html")
-    script = f"export const SENTENCES = {json.dumps(sentences())};\n".encode()
-    served["sentences.js"] = PageFile(MEDIA_TYPES[".js"], script)
     return served
 
 

@@ -1,7 +1,17 @@
 // The page's sentences with numbers. Pure functions of numbers and texts, which can be tested without a page.
 
-// The meaning of ε in words: optrr/core/display/sentences.json, which the server offers as a module and HTML reports use, too.
-import { SENTENCES } from "./sentences.js";
+// The meaning of ε in words, as in optrr/core/display/text.py.
+const SENTENCES = {
+  promise: "Whatever you answer, what you send is at most {factor} times as likely with your answers as with any other answers.",
+  nothing: "Suppose someone thinks that two sets of answers are equally likely to be yours. After seeing what you send, they know no more than before.",
+  percent:
+    "Suppose someone thinks that two sets of answers are equally likely to be yours. After seeing what you send, they can be at most {percent} percent sure of one of them.",
+  certain:
+    "Suppose someone thinks that two sets of answers are equally likely to be yours. After seeing what you send, they can be almost certain of one of them. That protects you very little.",
+  changed: "In about {changed} of 100 reports this answer is replaced by another one.",
+  hardly: "In fewer than 1 of 100 reports this answer is replaced by another one.",
+  always: "In nearly all reports this answer is replaced by another one.",
+};
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
@@ -32,15 +42,14 @@ export function promise(epsilon) {
 /** The promise as an example with percentages. */
 export function example(epsilon) {
   const percent = percentAtBest(epsilon);
-  if (epsilon <= 0) return SENTENCES.before + SENTENCES.nothing;
-  if (percent < 100) return SENTENCES.before + SENTENCES.percent.replace("{percent}", percent);
-  return SENTENCES.before + SENTENCES.certain;
+  if (epsilon <= 0) return SENTENCES.nothing;
+  return percent < 100 ? SENTENCES.percent.replace("{percent}", percent) : SENTENCES.certain;
 }
 
 /** The total privacy budget of a browser's surveys: `surveys` is a sentence with their number, `epsilon` their sum as decimal text. */
 export function together(surveys, epsilon) {
   const factor = factorText(Number(epsilon));
-  return `${surveys} Taken together (ε ${epsilonText(epsilon)}), they can change the odds about you by a factor of ${factor} at most. That holds even for someone who sees all of them.`;
+  return `${surveys} Taken together (ε ${epsilonText(epsilon)}), what you sent is at most ${factor} times as likely with your answers as with any other answers. That holds even for someone who sees all of them.`;
 }
 
 /** A sentence about the surveys of this browser, or null if there is no other one; `surveys` turns their number into a sentence. */
