@@ -43,7 +43,7 @@ from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
 from optrr.planner.preview import POINTS, Point, Preview, allocated, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
-from optrr.planner.statement import device_numbers, statement
+from optrr.planner.statement import Device, statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,6 +90,11 @@ class Plan(Result):
         return self.allocation.asking
 
     @cached_property
+    def device(self) -> Device:
+        """What a device draws with: its file and its ε."""
+        return Device.of(self.asking)
+
+    @cached_property
     def preview(self) -> Preview:
         """Errors and intervals of the choice with n people."""
         return Preview(self.question, self.point)
@@ -134,7 +139,7 @@ class Plan(Result):
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
-            "device": in_json(device_numbers(self.asking)),
+            "device": in_json(self.device.numbers()),
             "seen": in_json(to_builtins(self.seen)),
             "reason": self.reason,
             "expected": in_json(self.preview.tables),
@@ -189,13 +194,8 @@ class Plan(Result):
         Raises InvalidInput if that would overwrite files that are not from a plan, or a design of which reports may
         exist.
         """
-        return hand_over(
-            folder,
-            self.preview,
-            self.asking,
-            decision_toml=self.to_toml(),
-            statement_html=page_html(self.statement()),
-        )
+        texts = {_PLAN: self.to_toml(), "statement.html": page_html(self.statement())}
+        return hand_over(folder, self.preview, self.asking, self.device, texts)
 
 
 def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
@@ -387,9 +387,9 @@ _NAMES = (
 
 
 def hand_over(
-    folder: str | Path, preview: Preview, asking: Asking, *, decision_toml: str, statement_html: str
+    folder: str | Path, preview: Preview, asking: Asking, device: Device, texts: dict[str, str]
 ) -> tuple[Path, ...]:
-    """Write all files into a folder and return them, the plan first.
+    """Write all files, with the ``texts`` by name, into a folder and return them.
 
     The folder is created if it is missing. Raises InvalidInput if a file of one of these names is not from a plan, or
     if reports may exist that were collected with the plan in the folder.
@@ -398,9 +398,9 @@ def hand_over(
     refuse_foreign(place, asking.digest)
     with TemporaryDirectory(prefix="optrr-plan-") as name:
         made = Path(name)
-        (made / _PLAN).write_text(decision_toml, encoding="utf-8")
-        (made / "statement.html").write_text(statement_html, encoding="utf-8")
-        _write(made, preview, asking)
+        for name_of_text, text in texts.items():
+            (made / name_of_text).write_text(text, encoding="utf-8")
+        _write(made, preview, asking, device)
         written = [each for each in _NAMES if (made / each).exists()]
         new = not place.exists()
         try:
@@ -446,7 +446,7 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
         )
 
 
-def _write(made: Path, preview: Preview, asking: Asking) -> None:
+def _write(made: Path, preview: Preview, asking: Asking, device: Device) -> None:
     from jinja2 import Environment, PackageLoader  # noqa: PLC0415 (only plans that are handed over need it)
 
     question = preview.question
@@ -455,16 +455,15 @@ def _write(made: Path, preview: Preview, asking: Asking) -> None:
         wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
         (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
     files.save(asking, made / "design.json")
-    refusal = spent = None
-    try:
-        spent = epsilon_text(files.export(asking, made / "sampler.json").numbers["epsilon"])
-    except InvalidInput as error:
-        refusal = error
+    if device.raw:
+        (made / "sampler.json").write_bytes(device.raw)
     known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
     named = ", ".join(map(repr, known[0])) if known else "…"
     texts = Environment(loader=PackageLoader("optrr.planner"), trim_blocks=True, keep_trailing_newline=True)
     analysis = texts.get_template("analysis.py.txt").render(tables=[repr(tuple(names)) for names in known])
     (made / "analysis.py").write_text(analysis, encoding="utf-8")
     written = {each.name for each in made.iterdir()}
-    about = texts.get_template("README.txt").render(written=written, names=named, refusal=refusal, spent=spent)
+    about = texts.get_template("README.txt").render(
+        written=written, names=named, refusal=device.refusal, spent=epsilon_text(device.epsilon)
+    )
     (made / "README.txt").write_text(about, encoding="utf-8")

@@ -6,12 +6,14 @@ plan, which ``optrr verify`` recomputes. The list of limits is that of docs/secu
 about files and waiting times, which do not concern a plan.
 """
 
+import gzip
+import json
 import math
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from optrr.core import files
 from optrr.core.design import Asking
@@ -120,14 +122,36 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     return Page(f"Statement for an ethics board: {cell(one_line(title), _TITLE)}", sections, lead, dense=True)
 
 
-def device_numbers(asking: Asking) -> dict[str, Any]:
-    """Total ε that a device spends, and the size of its deployment file; what stands against it under ``refused``."""
-    with TemporaryDirectory(prefix="optrr-plan-") as folder:
-        try:
-            numbers = files.export(asking, Path(folder) / "sampler.json").numbers
-        except InvalidInput as error:
-            return {"refused": str(error)}
-    return {key: numbers[key] for key in ("epsilon", "compressed_bytes")}
+class Device(NamedTuple):
+    """What a person's device draws with: its file, and the ε in nats that it states.
+
+    ``refusal`` says why there is no file; ``conditional`` is that of whole records.
+    """
+
+    raw: bytes
+    epsilon: float
+    conditional: float
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, asking: Asking) -> "Device":
+        """Export a protocol for devices, once."""
+        with TemporaryDirectory(prefix="optrr-plan-") as folder:
+            path = Path(folder) / "sampler.json"
+            try:
+                files.export(asking, path)
+            except InvalidInput as error:
+                return cls(b"", asking.epsilon, asking.epsilon, str(error))
+            raw = path.read_bytes()
+        stated = json.loads(raw)["epsilon"]
+        total = float(stated["total"])
+        return cls(raw, total, max(map(float, stated.get("conditional", [total]))))
+
+    def numbers(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        if self.refusal:
+            return {"refused": self.refusal}
+        return {"epsilon": self.epsilon, "compressed_bytes": len(gzip.compress(self.raw, 9, mtime=0))}
 
 
 def for_you(reason: str) -> list[str]:
@@ -249,8 +273,8 @@ def _crossing(table: Expected) -> list[object]:
 
 
 def _numbers(preview: Preview, asking: Asking) -> Table:
-    point, device = preview.point, device_numbers(asking)
-    spent = epsilon_text(device["epsilon"]) if "epsilon" in device else None
+    point, device = preview.point, Device.of(asking)
+    spent = None if device.refusal else epsilon_text(device.epsilon)
     rows: list[list[object]] = [
         ["total epsilon", epsilon_text(point.epsilon)],
         ["total epsilon on a device", spent],
