@@ -58,7 +58,7 @@ class Survey:
     @property
     def title(self) -> str:
         """The survey's title for people."""
-        return self.wording.title or "Survey"
+        return str(self.wording.text(self.wording.title)[0] or "Survey")
 
     @cached_property
     def files(self) -> SurveyFiles:

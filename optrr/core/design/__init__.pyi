@@ -34,7 +34,6 @@ from .solving import design as design
 from .solving import epsilon_vector as epsilon_vector
 from .specification import Declared as Declared
 from .specification import Specification as Specification
-from .specification import Wording as Wording
 from .specification import declared as declared
 from .specification import parse_attributes as parse_attributes
 from .specification import read_declared as read_declared
@@ -50,3 +49,5 @@ from .verification import Verification as Verification
 from .verification import is_heavy as is_heavy
 from .verification import refuse_large as refuse_large
 from .verification import total_check as total_check
+from .wording import Branch as Branch
+from .wording import Wording as Wording

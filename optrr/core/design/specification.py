@@ -7,8 +7,10 @@ or "right", ``categories`` as custom labels); ``ordered`` states that the order 
 ``missing`` lists the marks of a missing value (``true`` where it is left empty); ``rest`` is the category of everything
 undeclared; ``multi_select`` is a column with several answers, their separator, and the option of this attribute. A
 top-level ``epsilon`` serves attributes that give none. ``public`` names non-randomized columns beside the attributes,
-as ``weight``, ``stratum``, ``cluster`` or ``group``. The questions to respondents may be given as well: ``question`` of
-an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
+as ``weight``, ``stratum``, ``cluster`` or ``group``. The texts for respondents may be given as well, each in one
+``language`` or as a table by language: ``question`` and ``labels`` (of the categories) of an attribute; ``title``,
+``asker``, ``introduction`` and ``thanks`` of the whole. ``ask_if`` asks an attribute only after certain earlier answers
+(:mod:`optrr.core.design.wording`).
 
 The types of :class:`Spec` define the content of a file; messages name the attribute and the key.
 """
@@ -30,6 +32,7 @@ import msgspec
 import numpy as np
 
 from optrr.core.design.infer import Proposal, Proposing, propose
+from optrr.core.design.wording import NOT_ASKED, Branch, Labels, Text, Wording, branch_of, is_unicode
 from optrr.core.display.text import brief, one_line, prints
 from optrr.core.domain.bins import Bins, Closed, bins_of
 from optrr.core.domain.domain import NO_YES, Attribute, Category, Domain, MultiSelect, category_text, shown
@@ -47,7 +50,10 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
     size: int | None = None
     categories: list[Category] | None = None
     epsilon: float | None = None
-    question: str | None = None
+    question: Text | None = None
+    labels: Labels | None = None
+    ask_if: dict[str, list[Category]] | None = None
+    not_asked: str | None = None
     bins: list[Any] | None = None
     closed: Closed = "left"
     ordered: bool = False
@@ -61,10 +67,11 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True):
 
     attributes: list[AttributeSpec]
     epsilon: float | None = None
-    title: str | None = None
-    asker: str | None = None
-    introduction: str | None = None
     language: str | None = None
+    title: Text | None = None
+    asker: Text | None = None
+    introduction: Text | None = None
+    thanks: Text | None = None
     public: dict[str, Any] | None = None
 
 
@@ -155,35 +162,29 @@ def toml_entry(key: str, value: Any, note: str | None) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """Format texts and booleans as JSON, numbers and dates as Python.
+    """Format texts and booleans as JSON, numbers and dates as Python, lists and tables in one line.
 
     TOML reads both alike.
     """
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_toml_key(k)} = {toml_value(v)}' for k, v in value.items())}}}"
     text = repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
     # in such strings an escape means the same as an invisible character
     return text if text.isprintable() else "".join(c if prints(c) else f"\\U{ord(c):08x}" for c in text)
 
 
+def _toml_key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else toml_value(key)
+
+
+# Keys that TOML reads without quotes.
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # Digits of a number that a message shows.
 _SHOWN = 24
-
-
-class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Texts for respondents in ``language`` (such as ``de``).
-
-    None if the specification gives none.
-
-    ``asker`` names the data collector, ``introduction`` is a paragraph, ``questions`` has the text for an attribute's
-    name; an attribute without one is asked by its name.
-    """
-
-    title: str | None = None
-    asker: str | None = None
-    introduction: str | None = None
-    language: str | None = None
-    questions: dict[str, str] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +193,8 @@ class Specification:
 
     ``nan`` if not given (allocation fills them in).
 
-    ``public`` are non-randomized columns beside the attributes.
+    ``public`` are non-randomized columns beside the attributes. ``branches`` are the conditions of questions, by the
+    attribute's name.
 
     Examples
     --------
@@ -206,6 +208,7 @@ class Specification:
     epsilons: FloatArray
     wording: Wording = field(default_factory=Wording)
     public: PublicColumns = NONE
+    branches: Mapping[str, Branch] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Any) -> "Specification":
@@ -261,23 +264,18 @@ class Specification:
 
         Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
         """
-        epsilons, questions = self.epsilons, self.wording.questions
+        epsilons = self.epsilons
         common = float(epsilons[0]) if epsilons.size and (epsilons == epsilons[0]).all() else None
         lines = [f"# {one_line(line)}" for line in opening]
-        whole = {"epsilon": common} | msgspec.to_builtins(self.wording)
+        whole = {"epsilon": common} | self._whole_texts()
         whole |= {f"public.{role}": names for role, names in self.public.summary().items()}
         known = notes or {}
-        lines += [
-            toml_entry(key, value, known.get(("", key)))
-            for key, value in whole.items()
-            if value is not None and key != "questions"
-        ]
+        lines += [toml_entry(key, value, known.get(("", key))) for key, value in whole.items() if value is not None]
         for attribute, epsilon in zip(self.domain, epsilons.tolist(), strict=True):
             fields = _fields(attribute)
             if common is None and not math.isnan(epsilon):
                 fields["epsilon"] = epsilon
-            if attribute.name in questions:
-                fields["question"] = questions[attribute.name]
+            fields |= self._texts_of(attribute.name)
             lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
             lines += [toml_entry(k, v, known.get((attribute.name, _NOTED.get(k, k)))) for k, v in fields.items()]
         return "\n".join([*lines, ""])
@@ -287,17 +285,29 @@ class Specification:
 
         Omitted keys stay omitted.
         """
-        texts: dict[str, Any] = msgspec.to_builtins(self.wording)
-        epsilons = self.epsilons.tolist()
-        questions = texts.pop("questions", {})
         attributes = [
             {key: _plain(value) for key, value in _fields(a).items()}
             | ({} if math.isnan(e) else {"epsilon": e})
-            | ({"question": questions[a.name]} if a.name in questions else {})
-            for a, e in zip(self.domain, epsilons, strict=True)
+            | self._texts_of(a.name)
+            for a, e in zip(self.domain, self.epsilons.tolist(), strict=True)
         ]
         public = self.public.summary()
-        return texts | ({"public": public} if public else {}) | {"attributes": attributes}
+        return self._whole_texts() | ({"public": public} if public else {}) | {"attributes": attributes}
+
+    def _whole_texts(self) -> dict[str, Any]:
+        texts: dict[str, Any] = msgspec.to_builtins(self.wording)
+        return {key: text for key, text in texts.items() if key not in ("questions", "labels")}
+
+    def _texts_of(self, name: str) -> dict[str, Any]:
+        """Return the keys of an attribute's texts and condition."""
+        branch = self.branches.get(name)
+        out = {
+            "question": self.wording.questions.get(name),
+            "labels": self.wording.labels.get(name),
+            "ask_if": branch and {parent: list(texts) for parent, texts in branch.when.items()},
+            "not_asked": branch and branch.otherwise if branch and branch.otherwise != NOT_ASKED else None,
+        }
+        return {key: value for key, value in out.items() if value is not None}
 
     def proportions(self) -> FloatArray:
         """Return the ε_i as proportions of a total; all equal if none is given.
@@ -452,24 +462,34 @@ def _specification(spec: Spec) -> Specification:
     domain, public = Domain(tuple(attributes)), PublicColumns.of(spec.public or {})
     for name in public.names:
         _checked_text(name, name)
+    general = {name: getattr(spec, name) for name in ("language", "title", "asker", "introduction", "thanks")}
     questions = {a.name: a.question for a in spec.attributes if a.question is not None}
-    general = {name: getattr(spec, name) for name in ("title", "asker", "introduction", "language")}
-    asked = {f"the question of {shown(name)}": text for name, text in questions.items()}
-    for place, text in {**general, **asked}.items():
-        if text is not None and (not text.strip() or not _is_unicode(text)):
-            raise InvalidInput(f"{place} is {shown(text)}; write a text in UTF-8, or leave it out")
-    wording = Wording(**general, questions=questions)
-    return Specification(domain, np.asarray(epsilons, dtype=np.float64), wording, public.apart_from(domain))
+    wording = Wording(
+        **general, questions=questions, labels={a.name: a.labels for a in spec.attributes if a.labels is not None}
+    )
+    wording.check(domain)
+    return Specification(
+        domain, np.asarray(epsilons, dtype=np.float64), wording, public.apart_from(domain), _branches(spec, domain)
+    )
+
+
+def _branches(spec: Spec, domain: Domain) -> dict[str, Branch]:
+    branches, earlier = {}, dict[str, Attribute]()
+    for a, attribute in zip(spec.attributes, domain, strict=True):
+        if a.ask_if is not None:
+            branches[a.name] = branch_of(
+                attribute, earlier, a.ask_if, NOT_ASKED if a.not_asked is None else a.not_asked
+            )
+        elif a.not_asked is not None:
+            raise InvalidInput(f"attribute {shown(a.name)}, not_asked: there is no ask_if; add it, or remove not_asked")
+        earlier[a.name] = attribute
+    return branches
 
 
 def _checked_text(name: str, text: Category) -> None:
     # JSON and the command line can hold halves of surrogate pairs, which no file can be written with
-    if isinstance(text, str) and not _is_unicode(text):
+    if isinstance(text, str) and not is_unicode(text):
         raise InvalidInput(f"attribute {shown(name)} has text {shown(text)}, which is not Unicode; write it in UTF-8")
-
-
-def _is_unicode(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _checked_epsilon(place: str, epsilon: float) -> float:
