@@ -42,6 +42,7 @@ from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, ResultsPages
 from optrr.survey.store import GroupCommit, Receipt, Report, Store, begin_survey, database_url, open_database, shown
 from optrr.survey.stored_records import AnswerPacking, Packing, StoredRecords
+from optrr.survey.words import words_record
 from optrr_solvers import SolveOptions
 
 _KEPT = json_response({"kept": True})
@@ -228,7 +229,9 @@ def _longest(attribute: Attribute) -> int:
 def _page_routes(survey: Survey) -> list[Route]:
     served = {f"/{path}": (file.body, file.media_type) for path, file in page_files().items()}
     served["/sampler.json"] = (survey.files.sampler, JSON)
-    served["/survey.json"] = (survey.wording_json, JSON)
+    served["/survey.json"] = (survey.page_json(), JSON)
+    for language in survey.wording.languages:
+        served[f"/words-{language}.json"] = (msgspec.json.encode(words_record(language)), JSON)
     return [Route(path, _always(*content), methods=["GET"]) for path, content in served.items()]
 
 
@@ -309,7 +312,7 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     url = database_url(settings.database or str(beside))
     survey = prepared(settings.source, settings.wording, options)
     app = survey_app(survey, open_database(url), admission, secure)
-    return Start(app, survey.design.epsilon, shown(url), survey.warnings)
+    return Start(app, survey.design.epsilon, shown(url), (*survey.warnings, *survey.unworded()))
 
 
 def _is_secure(public_url: str | None) -> bool:

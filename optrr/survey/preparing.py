@@ -3,11 +3,14 @@
 The design randomizes whole records, or consists of sampled tables, of which each respondent answers one.
 """
 
+import math
 import os
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,6 +19,8 @@ from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import questions_of
 from optrr.core.design import FORMAT as DESIGN_FORMAT
 from optrr.core.design import (
+    WHOLE_TEXTS,
+    Branch,
     Design,
     Specification,
     Wording,
@@ -24,6 +29,8 @@ from optrr.core.design import (
     read_specification,
     save_design,
 )
+from optrr.core.display import ENGLISH
+from optrr.core.domain import Bins, listed, shown
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import (
     SAMPLED_TABLES,
@@ -39,21 +46,25 @@ from optrr.core.provenance import (
 from optrr.devices.deployment_file import Deployed, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.survey.store import SurveyFiles
+from optrr.survey.words import words_of
 from optrr_solvers import SolveOptions
 
 # Maximum compressed bytes of a page's deployment file, as many as a picture has. A larger mechanism is solved again.
 _MOST_BYTES = 1 << 18
+# Missing texts that a warning lists.
+_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A design with its file, the page's texts, the deployment file and warnings."""
+    """A design with its file, the page's texts, the deployment file, warnings and conditions of questions."""
 
     design: Design | SampledTables
     design_file: Content
     wording: Wording
     deployment: Deployed
     warnings: tuple[str, ...] = ()
+    branches: Mapping[str, Branch] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -75,31 +86,90 @@ class Survey:
 
     @cached_property
     def asked(self) -> str:
-        """Digest of the title and of all questions and answer labels, in order.
+        """Digest of the title, all questions, answers and conditions, in order and in all languages.
 
-        The title counts, because questions without texts may depend on it. The data collector, the introduction and the
-        language do not count, so that they can be corrected during a survey.
+        The title counts, because questions without texts may depend on it. The data collector, the introduction, the
+        thanks and the language do not count, so that they can be corrected during a survey.
         """
-        questions = [
-            {"question": self.wording.questions.get(a.name, a.name), "labels": list(a.texts)}
+        questions, labels = self.wording.questions, self.wording.labels
+        each = [
+            {"question": questions.get(a.name, a.name), "labels": labels.get(a.name), "categories": list(a.texts)}
             for a in self.deployment.domain
         ]
-        return digest_of({"title": self.wording.title, "questions": questions, **self._boxes})
+        return digest_of({"title": self.wording.title, "questions": each, **self._form})
+
+    def page_json(self, kiosk: bool = False, invitations: Mapping[str, str | int] | None = None) -> bytes:
+        """Return the page's texts, with their digest, and its settings as JSON; missing texts are left out."""
+        languages = self.wording.languages
+        texts = {language: self._texts(language) for language in languages}
+        settings = {"kiosk": kiosk, "invitations": invitations, **self._form, **self._old}
+        return msgspec.json.encode({"digest": self.asked, "languages": languages, "texts": texts, **settings})
 
     @property
-    def wording_json(self) -> bytes:
-        """Texts for the page as JSON, with their digest; missing ones are left out."""
-        return msgspec.json.encode({**msgspec.to_builtins(self.wording), **self._boxes, "digest": self.asked})
+    def _old(self) -> dict[str, Any]:
+        first = self.wording.languages[0]
+        boxes = {"options": self._form["boxes"]} if "boxes" in self._form else {}
+        return {"language": first, **self._texts(first), **boxes}
+
+    def _texts(self, language: str) -> dict[str, Any]:
+        """Return the texts that are given in a language."""
+
+        def given(texts: Mapping[str, Any]) -> dict[str, Any]:
+            found = {key: self.wording.text(value, language) for key, value in texts.items()}
+            return {key: text for key, (text, its_language) in found.items() if text and its_language == language}
+
+        whole: dict[str, Any] = msgspec.to_builtins(self.wording)
+        parts = {key: given(whole.pop(key, {})) for key in ("questions", "labels")}
+        whole.pop("language", None)
+        return given(whole) | {key: texts for key, texts in parts.items() if texts}
 
     @property
-    def _boxes(self) -> dict[str, dict[str, list[str]]]:
-        """Column and option of each attribute that is a check box of a question, if any.
+    def _form(self) -> dict[str, Any]:
+        """Attributes with check boxes, with numbers and with conditions, each only if there are any.
 
         An empty box means no, so an option with a missing value becomes a separate question.
         """
-        chosen = {a.name: a.multi_select for a in self.design.domain if a.size == 2}
-        options = {name: [each.column, each.option] for name, each in chosen.items() if each is not None}
-        return {"options": options} if options else {}
+        domain = self.design.domain
+        boxes = {a.name: list(a.multi_select[::2]) for a in domain if a.multi_select is not None and a.size == 2}
+        numbers = {a.name: _edges(a.bins) for a in domain if a.bins is not None and _edges(a.bins)}
+        parts = {"boxes": boxes, "numbers": numbers, "branches": msgspec.to_builtins(dict(self.branches))}
+        return {key: part for key, part in parts.items() if part}
+
+    def unworded(self) -> list[str]:
+        """List warnings about missing texts, and about catalogues that nobody has read."""
+        wording, form = self.wording, self._form
+        names, given = self.deployment.domain.names, {key for key, _ in wording.parts()}
+        out = list[str]()
+        if bare := [name for name in names if name not in {**wording.questions, **form.get("boxes", {})}]:
+            out.append(
+                f"respondents read the names of attributes in place of questions; give a question to {listed(bare)}"
+            )
+        for language in wording.languages[len(wording.languages) == 1 :]:
+            texts = self._texts(language)
+            labelled = {**texts.get("labels", {}), **form.get("boxes", {}), **form.get("numbers", {})}
+            lack: list[str] = [key for key in WHOLE_TEXTS if key in given and key not in texts]
+            lack += [f"question of {shown(n)}" for n in wording.questions if n not in texts.get("questions", {})]
+            lack += [f"labels of {shown(n)}" for n in names if n not in labelled]
+            if lack:
+                more = f" and {len(lack) - _LISTED} others" if len(lack) > _LISTED else ""
+                out.append(
+                    f"respondents who read {language} find other texts there; add {', '.join(lack[:_LISTED])}{more}"
+                )
+        drafts = [name for name in wording.languages if not words_of(name).reviewed]
+        if drafts:
+            unread = "machine drafts that no speaker has reviewed; let one read the page before the survey begins"
+            out.append(f"the page's own sentences in {', '.join(drafts)} are {unread}")
+        lost = [name for name in wording.languages if words_of(name) is ENGLISH and name.partition("-")[0] != "en"]
+        if lost:
+            out.append(f"the page's own sentences are English, because there is no catalogue of {', '.join(lost)}")
+        return out
+
+
+def _edges(bins: Bins) -> dict[str, Any]:
+    """Return the edges of numbers, null if infinite; nothing for dates, which are a choice."""
+    edges = [edge for edge in bins.edges if isinstance(edge, int | float)]
+    numbers = [None if math.isinf(edge) else edge for edge in edges]
+    return {"edges": numbers, "closed": bins.closed} if numbers else {}
 
 
 def prepared(
@@ -122,7 +192,7 @@ def prepared(
         if sampled:
             return _asking(path, wording_from)
         kept, fitted = path, _unchanged(fitted_deployment(load_design(path), _MOST_BYTES), path)
-        wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
+        wanted = None if wording_from is None else _texts_for(fitted.design, wording_from)
         public = fitted.design.public
     else:
         if wording_from is not None:
@@ -131,9 +201,10 @@ def prepared(
                 "it out"
             )
         wanted = read_specification(path)
-        wording, public = wanted.wording, wanted.public
+        public = wanted.public
         kept, fitted = _designed(wanted, path.path, options)
-    return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
+    wording, branches = (wanted.wording, wanted.branches) if wanted else (Wording(), {})
+    return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")), branches)
 
 
 def _asking(held: Content, wording_from: Path | None) -> Survey:
@@ -144,8 +215,13 @@ def _asking(held: Content, wording_from: Path | None) -> Survey:
             f"{held}: its {len(deployed.questions)} questions take {size} compressed bytes, more than a page can "
             f"load ({_MOST_BYTES}); ask about fewer tables"
         )
-    wording = Wording() if wording_from is None else _wording_for(asking, wording_from)
-    return Survey(asking, held, wording, deployed)
+    wanted = None if wording_from is None else _texts_for(asking, wording_from)
+    if wanted and wanted.branches:
+        raise InvalidInput(
+            f"specification {wording_from}, ask_if: each respondent is asked a part of the questions only; serve a design "
+            "of whole records, or remove ask_if"
+        )
+    return Survey(asking, held, wanted.wording if wanted else Wording(), deployed)
 
 
 def _is_design(held: Content) -> bool:
@@ -210,11 +286,11 @@ def _unchanged(fitted: Fitted, file: Given) -> Fitted:
     return fitted
 
 
-def _wording_for(chosen: Design | SampledTables, path: Path) -> Wording:
+def _texts_for(chosen: Design | SampledTables, path: Path) -> Specification:
     wanted = read_specification(path)
     if wanted.domain != chosen.domain:
         raise InvalidInput(
             f"specification {path}: its attributes or categories differ from the design's; give the specification "
             "of the design"
         )
-    return wanted.wording
+    return wanted

@@ -106,12 +106,12 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
     assert small.headers["content-encoding"] == "gzip"
     assert gzip.decompress(small.body) == survey.deployment.to_bytes()
     assert len(small.body) < len(survey.deployment.to_bytes())
-    assert call(app, "GET", "/survey.json").json == {
-        "digest": survey.asked,
-        "title": "Wie es Ihnen geht <b>",
-        "language": "de",
-        "questions": {"income": "Ihr Einkommen?"},
-    }
+    texts = call(app, "GET", "/survey.json").json
+    assert (texts["digest"], texts["languages"]) == (survey.asked, ["de"])
+    assert texts["texts"] == {"de": {"title": "Wie es Ihnen geht <b>", "questions": {"income": "Ihr Einkommen?"}}}
+    assert (texts["kiosk"], texts["invitations"]) == (False, None)
+    assert call(app, "GET", "/words-de.json").json["plurals"] == {"one": 0, "other": 1}
+    assert call(app, "GET", "/words-fr.json").status == 404
     assert call(app, "GET", "/health").json == {"status": "ok"}
 
 
@@ -507,7 +507,8 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
     assert from_design.files == first.files
     assert from_design.wording == first.wording
     without_texts = prepared(tmp_path / "q.design.json")
-    assert json.loads(without_texts.wording_json) == {"digest": without_texts.asked}
+    texts = json.loads(without_texts.page_json())
+    assert (texts["languages"], texts["texts"], texts["digest"]) == (["en"], {"en": {}}, without_texts.asked)
     path.write_text(SPECIFICATION.replace("epsilon = 1.0", "epsilon = 2.0"))
     other, variants = tmp_path / "other.toml", tmp_path / "variants.json"
     other.write_text('[[attributes]]\nname = "a"\nsize = 2\nepsilon = 1')

@@ -94,7 +94,7 @@ def body(survey: Survey, table: Any = 2, cells: Any = "1|0 2 5 7 11", **more: An
 def test_the_page_is_served_with_the_questions_and_their_wording(app: Any, survey: Survey) -> None:
     assert call(app, "GET", "/sampler.json").body == questions_of(asking()).to_bytes()
     said = call(app, "GET", "/survey.json").json
-    assert (said["questions"], said["digest"]) == (QUESTIONS, survey.asked)
+    assert (said["texts"]["en"]["questions"], said["digest"]) == (QUESTIONS, survey.asked)
 
 
 REFUSED = [

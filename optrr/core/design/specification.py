@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 
 from optrr.core.design.infer import Proposal, Proposing, propose
-from optrr.core.design.wording import NOT_ASKED, Branch, Labels, Text, Wording, branch_of, is_unicode
+from optrr.core.design.wording import NOT_ASKED, WHOLE_TEXTS, Branch, Labels, Text, Wording, branch_of, is_unicode
 from optrr.core.display.text import brief, one_line, prints
 from optrr.core.domain.bins import Bins, Closed, bins_of
 from optrr.core.domain.domain import NO_YES, Attribute, Category, Domain, MultiSelect, category_text, shown
@@ -462,7 +462,7 @@ def _specification(spec: Spec) -> Specification:
     domain, public = Domain(tuple(attributes)), PublicColumns.of(spec.public or {})
     for name in public.names:
         _checked_text(name, name)
-    general = {name: getattr(spec, name) for name in ("language", "title", "asker", "introduction", "thanks")}
+    general = {name: getattr(spec, name) for name in ("language", *WHOLE_TEXTS)}
     questions = {a.name: a.question for a in spec.attributes if a.question is not None}
     wording = Wording(
         **general, questions=questions, labels={a.name: a.labels for a in spec.attributes if a.labels is not None}

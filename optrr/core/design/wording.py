@@ -18,6 +18,8 @@ from optrr.core.errors import InvalidInput, did_you_mean
 Text = str | dict[str, str]
 Labels = list[str] | dict[str, list[str]]
 
+# Keys of texts of the whole survey.
+WHOLE_TEXTS = ("title", "asker", "introduction", "thanks")
 # Category of an attribute that was not asked, unless ``not_asked`` names another one.
 NOT_ASKED = "not asked"
 # Language of texts without one.
@@ -60,7 +62,7 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
     def parts(self) -> Iterator[tuple[str, Text | Labels]]:
         """Iterate over the given texts with their places in the file."""
-        whole = {key: getattr(self, key) for key in ("title", "asker", "introduction", "thanks")}
+        whole = {key: getattr(self, key) for key in WHOLE_TEXTS}
         yield from ((key, text) for key, text in whole.items() if text is not None)
         yield from ((f"attribute {shown(name)}, question", text) for name, text in self.questions.items())
         yield from ((f"attribute {shown(name)}, labels", texts) for name, texts in self.labels.items())
