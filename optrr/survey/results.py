@@ -1,8 +1,11 @@
-"""Results of a running survey: tables with intervals and charts over HTTP, as a page and for spreadsheets.
+"""Results of a running survey: estimates with intervals over HTTP, as a page, as a page to publish, and for spreadsheets.
 
 Results use the same counts, kernels, estimators and tests as all randomized records; answers to single questions use
-those of their protocol. Slow computations run in a thread, once for all requests of the next seconds, so that results
-do not delay reports.
+those of their protocol. Pages show the unbiased estimates projected to the nearest proportions (not negative, with sum
+1), with intervals that contain them; downloads have the unbiased ones. A table has a chart once its widest interval is
+at most half of the range, and as many reports are there as make it so in any population: a chart that appears by luck
+would often miss the truth. Slow computations run in a thread, once for all requests of the next seconds, so that
+results do not delay reports.
 
 Access needs a token, and then a cookie. The token is compared in constant time and sent in the body of one form, never
 in an address. The cookie contains its expiry time with a keyed digest, so that every collector with the same token
@@ -15,9 +18,12 @@ import hmac
 import io
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib.resources import files
+from math import inf, isfinite, isnan
 from typing import Any, cast
 from urllib.parse import parse_qs, urlencode
 
@@ -26,77 +32,89 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from babel.dates import format_date
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.design import Design
-from optrr.core.display import (
-    Page,
-    Part,
-    Section,
-    Text,
-    amount,
-    crossed,
-    epsilon_text,
-    page_environment,
-    page_html,
-    sentence,
-    warned,
-)
+from optrr.core.display import SOFTWARE, Words, crossed, epsilon_text, example, page_environment, promise, two_digits_up
 from optrr.core.domain import NONE
-from optrr.core.errors import InvalidInput, OptrrError
-from optrr.core.estimation import estimate, poisoning
+from optrr.core.errors import InvalidInput, OptrrError, TooFewRecords
+from optrr.core.estimation import Estimate, estimate, norm, poisoning, projection
 from optrr.core.inference import Bootstrap
+from optrr.core.mechanisms import Kernel
 from optrr.core.records import count_many, without_formulas
+from optrr.survey.charts import Interval, interval_chart
 from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords
+from optrr.survey.words import name_of, words_of
 
-# Number of attributes with a table on the page by default.
-MOST_TABLES = 30
+# Number of attributes with a table on the page by default, and of rows of a table.
+MOST_TABLES, _MOST_ROWS = 30, 200
 # Maximum number of attributes and cells of one table.
 _MOST_CROSSED = 3
 _MOST_CELLS = 2000
 # Minimum number of reports for an estimate.
 FEWEST = 2
-# Number of attributes of a test of independence.
-_PAIR = 2
+# Number of attributes of a test of independence, and its level.
+_PAIR, _LEVEL = 2, 0.05
+# Widest interval of a chart, and the half-width for which the required number of reports is stated.
+_WIDEST, _MARGIN = 0.5, 0.1
 _NUMBERS = ["estimate", "standard_error", "lower", "upper"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Content of a page about one table.
+
+    ``estimated`` has projected estimates, or is None if the reports do not identify the table. ``needed`` is the number of
+    reports for a margin of ten points if there are too few for a chart, otherwise 0. ``fakes`` is the number of made-up
+    reports that move a proportion by 0.01, inf if unknown.
+    """
+
+    names: tuple[str, ...]
+    estimated: Estimate | None = None
+    needed: int = 0
+    reports: Sequence[int] | None = None
+    p_value: float | None = None
+    fakes: float = inf
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Tables of ``n`` reports, read at a time; none below two reports."""
+
+    n: int
+    at: datetime
+    tables: Sequence[Shown]
 
 
 class Results:
     """Tables of one survey's stored reports."""
 
-    def __init__(self, design: Design | SampledTables, records: StoredRecords, title: str) -> None:
-        self.design, self.title = design, title
+    def __init__(self, design: Design | SampledTables, records: StoredRecords) -> None:
+        self.design = design
         self._tables = (_OfRecords if design.budgets else _OfAnswers)(cast(Any, design), records)
 
-    def page(self, names: Sequence[str] = ()) -> Page:
-        """Build a page with the table of the named attributes, or one of each.
+    def read(self, names: Sequence[str] = ()) -> Reading:
+        """Read the table of the named attributes, or one of each.
 
         Raises InvalidInput for unknown or repeated names, or too large a table.
         """
         sets = self._sets(names, MOST_TABLES)
         n, tables = self._tables.read(sets)
-        lead = [
-            (
-                f"{amount(n, 'report')}, {self._tables.each}, with a total epsilon of "
-                f"{epsilon_text(self.design.epsilon)} nats."
-            )
-        ]
+        at = datetime.now(UTC).replace(second=0, microsecond=0)
         if n < FEWEST:
-            waiting = Text("Estimates begin with the second report.")
-            return Page(self.title, [Section("Results", [waiting])], lead)
-        sections = [self._section(each, known) for each, known in zip(sets, tables, strict=True)]
-        if not names and self.design.domain.m > MOST_TABLES:
-            more = f"These are the first {MOST_TABLES} of {self.design.domain.m} attributes; select others above."
-            sections.append(Section("Further attributes", [Text(more)]))
-        return Page(self.title, sections, lead)
+            return Reading(n, at, ())
+        return Reading(n, at, [self._shown(n, *each) for each in zip(sets, tables, strict=True)])
 
     def table(self, names: Sequence[str] = ()) -> pa.Table:
-        """Return counts and estimates, a row per cell.
+        """Return counts and unbiased estimates, a row per cell.
 
         Columns are the named attributes, or ``attribute`` and ``category`` for all attributes one by one; then count (of
         randomized records), estimate, standard_error, lower, upper (proportions; null if not available). Answers to questions
@@ -115,11 +133,19 @@ class Results:
             raise hidden
         return pa.concat_tables(parts)
 
-    def _section(self, names: Sequence[str], known: Any) -> Section:
+    def _shown(self, n: int, names: tuple[str, ...], known: Any) -> Shown:
+        needed = reports_for(self._tables.variance(names), _MARGIN)
         try:
-            return Section(crossed(names), self._tables.parts(known))
+            unbiased = self._tables.estimated(known)
+        except TooFewRecords:
+            return Shown(names, needed=needed)
         except OptrrError as error:  # if a table is not identifiable, the page says so and shows the others
-            return Section(crossed(names), warned([str(error)]))
+            return Shown(names, warnings=(str(error),))
+        held = projected(unbiased)
+        chart = n >= reports_for(self._tables.variance(names), _WIDEST / 2) and (held.upper - held.lower).max() <= _WIDEST
+        about = self._tables.about(known)
+        warnings = (*unbiased.warnings, *about.warnings)
+        return replace(about, names=names, estimated=held, needed=0 if chart else needed, warnings=warnings)
 
     def _sets(self, names: Sequence[str], most: int) -> list[tuple[str, ...]]:
         return [self._crossed(names)] if names else [(name,) for name in self.design.domain.names[:most]]
@@ -135,13 +161,37 @@ class Results:
         return domain.names
 
 
+def projected(unbiased: Estimate) -> Estimate:
+    """Project the estimates to proportions, and extend their intervals to contain them."""
+    shares = projection(unbiased.estimate.ravel()).reshape(unbiased.estimate.shape)
+    lower, upper = np.minimum(unbiased.lower, shares), np.maximum(unbiased.upper, shares)
+    return replace(unbiased, method="projection", estimate=shares, lower=lower, upper=upper)
+
+
+def worst_variance(kernel: Kernel) -> float:
+    """Compute the largest variance, over all populations, of one report's estimate of a cell.
+
+    With the second moments s of a report's weight for the cell from a record inside and s' from outside, the variance at
+    proportion p is s' + p (s − s') − p². All cells are alike.
+    """
+    one = np.zeros(kernel.cells)
+    one[0] = 1
+    inside, *outside = kernel.adjoint(kernel.solve_adjoint(one.reshape(kernel.sizes)) ** 2).ravel().tolist()
+    outer = max(outside, default=inside)
+    p = min(max((inside - outer) / 2, 0.0), 1.0)
+    return float(outer + p * (inside - outer) - p**2)
+
+
+def reports_for(variance: float, margin: float) -> int:
+    """Compute the number of reports for 95 % intervals of ± ``margin``, rounded up to two digits; 0 if none suffices."""
+    return two_digits_up(float(norm.isf(_LEVEL / 2)) ** 2 * variance / margin**2) if isfinite(variance) else 0
+
+
 class _OfRecords:
     """Tables of whole records, each with its counts.
 
     Tables of two attributes also keep the reports.
     """
-
-    each = "each randomized on the respondent's device"
 
     def __init__(self, design: Design, records: StoredRecords) -> None:
         # a survey's records have no other columns beside the attributes
@@ -161,25 +211,27 @@ class _OfRecords:
         counted = list(count_many(data, self._design.domain, sets, allow_extra=True).values())
         return counted[0].n, [(counts, data) for counts in counted]
 
-    def parts(self, known: Any) -> list[Part]:
-        """List chart, table, test of independence and detectable poisoning.
+    def variance(self, names: tuple[str, ...]) -> float:
+        """Compute the largest variance of one report's estimate; inf without an estimate."""
+        kernel = self._design.mechanism.kernel(names)
+        return worst_variance(kernel) if kernel.is_invertible else inf
 
-        The test is for two attributes.
+    def estimated(self, known: Any) -> Estimate:
+        """Estimate the table without bias; raise OptrrError if the reports do not identify it."""
+        return estimate(known[0], self._design.mechanism)
 
-        Raises OptrrError where the reports do not tell about the table.
-        """
+    def about(self, known: Any) -> Shown:
+        """Return counts, the test of independence of two attributes, and detectable poisoning."""
         counts, data = known
-        estimated = estimate(counts, self._design.mechanism)
-        parts: list[Part] = [*estimated.page_parts(counts), *warned(estimated.warnings)]
+        warnings, p_value = tuple[str, ...](), None
         if counts.domain.m == _PAIR:
             try:
                 tested = self._design.reports(data).test(*counts.domain.names, calibration=Bootstrap(random_state=0))
+                warnings, p_value = tested.warnings, tested.p_value
             except OptrrError as error:
-                parts.append(Text(f"No test of independence: {error}", warning=True))
-            else:
-                parts.append(Text(f"Test of {tested.headline()}.{' '.join(('', *tested.warnings))}"))
-        parts.append(Text(sentence(poisoning(counts, self._design.mechanism, 1).hundredth)))
-        return parts
+                warnings = (f"no test of independence: {error}",)
+        fakes = poisoning(counts, self._design.mechanism, 1).reports_to_move()
+        return Shown((), None, 0, counts.table.ravel().tolist(), p_value, fakes, warnings)
 
     def rows(self, known: Any, together: bool) -> pa.Table:
         """Return a table's rows.
@@ -205,27 +257,33 @@ class _OfAnswers:
 
     def __init__(self, asking: SampledTables, records: StoredRecords) -> None:
         self._asking, self._records = asking, records
-        self.each = (
-            f"each an answer to one of {amount(len(asking.tables), 'question')}, randomized on the respondent's device"
-        )
 
     def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
         """Read all answers into memory and select those of each table."""
         answers = _held(self._records, self._records.column_names())
         return answers.num_rows, [(names, answers) for names in sets if answers.num_rows]
 
-    def parts(self, known: Any) -> list[Part]:
-        """List chart, table and, if known, the detectable poisoning."""
+    def variance(self, names: tuple[str, ...]) -> float:
+        """Compute the variance of one answer's estimate of a cell of one half.
+
+        That of a uniform population, and the sampling variance beyond it of the proportion of respondents who are asked.
+        """
+        cells = int(np.prod(self._asking.domain.subset(names).sizes))
+        asked = sum(s for t, s in zip(self._asking.tables, self._asking.shares, strict=True) if set(names) <= set(t))
+        return self._asking.table_error(names) / cells + (1 / 4 - (cells - 1) / cells**2) / (asked or 1)
+
+    def estimated(self, known: Any) -> Estimate:
+        """Estimate the table without bias."""
         names, answers = known
-        estimated = self._asking.reports(answers).table(*names)
+        return self._asking.reports(answers).table(*names)
+
+    def about(self, known: Any) -> Shown:
+        """Return the detectable poisoning, if it is known."""
+        names, answers = known
         try:
-            moved = self._asking.poisoning(answers, names, 1).hundredth
-        except OptrrError as error:
-            moved = str(error)
-        told = Text(
-            f"Estimated from {amount(estimated.n, 'answer')} to questions about this table, or about a part of it."
-        )
-        return [*estimated.page_parts(), told, *warned(estimated.warnings), Text(sentence(moved))]
+            return Shown((), fakes=self._asking.poisoning(answers, names, 1).reports_to_move())
+        except OptrrError:
+            return Shown(())
 
     def rows(self, known: Any, together: bool) -> pa.Table:
         """Return a table's rows without counts, as an answer names several cells.
@@ -364,7 +422,7 @@ class ResultsPages:
         self._survey, self._records = survey, records
         self._admission, self._secure = admission, secure
         self._recent = Recent()
-        self._results = Results(survey.design, records, survey.title)
+        self._results = Results(survey.design, records)
 
     def routes(self) -> list[Route]:
         """List all routes below ``results``."""
@@ -373,7 +431,7 @@ class ResultsPages:
             Route("/results", self._enter, methods=["POST"]),
             Route("/results/leave", self._leave, methods=["POST"]),
             Route("/results/counts.csv", self._admitted(self._csv), methods=["GET"]),
-            Route("/results/report.html", self._admitted(self._report), methods=["GET"]),
+            Route("/results/published.html", self._admitted(self._published), methods=["GET"]),
             Route("/results/reports.parquet", self._admitted(self._parquet), methods=["GET"]),
             Route("/results/design.json", self._admitted(self._design), methods=["GET"]),
         ]
@@ -390,9 +448,22 @@ class ResultsPages:
     async def _page(self, request: Request) -> Response:
         if not self._admission.admits(request.cookies.get(COOKIE)):
             return _html(self._login(wrong=False))
-        chosen = _chosen(request)
-        body = await self._computed(("page", *chosen), lambda: self._shown(chosen))
-        return _html(body)
+        return _html(await self._written(request, "results.html"))
+
+    async def _published(self, request: Request) -> Response:
+        body = await self._written(request, "published.html")
+        return _download(body, f"results.{self._language(request)}.html", _HTML)
+
+    async def _written(self, request: Request, template: str) -> bytes:
+        chosen, language = _chosen(request), self._language(request)
+
+        def written() -> bytes:
+            told = _Telling(self._survey, language)
+            names = self._survey.design.domain.names[:_MOST_OFFERED]
+            reading = self._results.read(chosen)
+            return _rendered(template, told, reading=reading, chosen=chosen, names=names, most=MOST_TABLES)
+
+        return await self._computed((template, language, *chosen), written)
 
     async def _enter(self, request: Request) -> Response:
         form = parse_qs((await body_of(request, "application/x-www-form-urlencoded", _FORM_BYTES)).decode("latin-1"))
@@ -419,11 +490,6 @@ class ResultsPages:
 
         return _download(await self._computed(("csv", *chosen), written), "counts.csv", "text/csv; charset=utf-8")
 
-    async def _report(self, request: Request) -> Response:
-        chosen = _chosen(request)
-        body = await self._computed(("report", *chosen), lambda: page_html(self._results.page(chosen)).encode())
-        return _download(body, "report.html", _HTML)
-
     async def _parquet(self, _request: Request) -> Response:
         def written() -> bytes:
             sink = io.BytesIO()
@@ -438,14 +504,21 @@ class ResultsPages:
     async def _design(self, request: Request) -> Response:
         return _download(self._survey.files.design, "design.json", "application/json")
 
-    def _shown(self, chosen: Sequence[str]) -> bytes:
-        names = self._survey.design.domain.names[:_MOST_OFFERED]
-        query = f"?{urlencode([('attribute', name) for name in chosen])}" if chosen else ""
-        told = {"names": names, "chosen": chosen, "query": query, "counted": bool(self._survey.design.budgets)}
-        return _rendered("results.html", self._results.page(chosen), **told)
-
     def _login(self, wrong: bool) -> bytes:
-        return _rendered("login.html", Page(f"{self._survey.title}: results", ()), wrong=wrong)
+        return _rendered("login.html", _Telling(self._survey, "en"), wrong=wrong)
+
+    def _language(self, request: Request) -> str:
+        """Choose the language that the request names or its reader prefers, among the survey's."""
+        known = languages_of(self._survey.wording)
+        wanted = request.headers.get("accept-language", "").split(",")
+        # a weight is written as ;q=0.5, and 1 if left out
+        wanted.sort(key=lambda each: each.partition("q=")[2] or "1", reverse=True)
+        for each in (request.query_params.get("language", ""), *wanted):
+            code = each.partition(";")[0].strip().lower()
+            found = next((language for language in known if code and language.lower().startswith(code.split("-")[0])), None)
+            if found:
+                return found
+        return known[0]
 
     async def _computed(self, key: object, compute: Callable[[], bytes]) -> bytes:
         try:
@@ -454,18 +527,114 @@ class ResultsPages:
             raise HTTPRefusal(400, str(error)) from error
 
 
+class _Telling:
+    """Texts of a survey's results in one language, for templates."""
+
+    def __init__(self, survey: Survey, language: str) -> None:
+        self.survey, self.language, self.words = survey, language, words_of(language)
+        self.languages = {each: (name_of(each), words_of(each).reviewed) for each in languages_of(survey.wording)}
+
+    def text(self, given: Any, otherwise: str) -> str:
+        """Return a text of the survey in this language; ``otherwise`` if it has none."""
+        return in_language(self.survey.wording, given, self.language) or otherwise
+
+    @property
+    def title(self) -> str:
+        return self.text(self.survey.wording.title, self.words("Survey"))
+
+    def question(self, name: str) -> str:
+        return self.text(self.survey.wording.questions.get(name), name)
+
+    def crossed(self, names: Iterable[str]) -> str:
+        return crossed(self.question(name) for name in names)
+
+    def query(self, language: str, chosen: Sequence[str] = ()) -> str:
+        """Write the query of a page in a language about the chosen attributes."""
+        return f"?{urlencode([*(('attribute', name) for name in chosen), ('language', language)])}"
+
+    def moment(self, at: datetime) -> str:
+        date = format_date(at, "long", locale=self.words.language)
+        return self.words("{date}, {time} UTC", date=date, time=f"{at:%H:%M}")
+
+    def p_value(self, p: float) -> str:
+        return f"p = {self.words.number(p, 2 if p >= 0.1 else 3)}" if p >= 0.001 else f"p < {self.words.number(0.001)}"
+
+    def rows(self, shown: Shown) -> list[dict[str, Any]]:
+        """List the cells of a table with their numbers, in percent."""
+        assert shown.estimated is not None
+        of, words = shown.estimated, self.words
+        columns = [100 * x.ravel()[:_MOST_ROWS] for x in (of.estimate, of.lower, of.upper, of.standard_error)]
+        # a narrow interval needs a decimal to be one; ends are rounded outwards
+        decimals = 0 if (columns[2] - columns[1]).min() >= 4 else 1
+        scale = 10**decimals
+        labels = self._labels(shown.names)
+        out = []
+        for k, (share, lower, upper, error) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            low, high = np.floor(lower * scale) / scale, np.ceil(upper * scale) / scale
+            between = words("{lower} to {upper} %", lower=words.number(low, decimals), upper=words.number(high, decimals))
+            about = words("{share} %", share=words.number(share, decimals))
+            place = np.unravel_index(k, of.estimate.shape)
+            out.append(
+                {
+                    "label": " · ".join(labels[i][j] for i, j in enumerate(place)),
+                    "place": (share, lower, upper),
+                    "share": about,
+                    "between": between,
+                    "error": "–" if isnan(error) else words.number(error, 1),
+                    "reports": "" if shown.reports is None else words.number(shown.reports[k]),
+                }
+            )
+        return out
+
+    def chart(self, shown: Shown) -> Markup:
+        each = (Interval(r["label"], f"{r['share']} ({r['between']})", *r["place"]) for r in self.rows(shown))
+        return interval_chart(each, self.words)
+
+    def _labels(self, names: Iterable[str]) -> list[list[str]]:
+        none = self.words("I prefer not to say")
+        return [[none if text is None else text for text in self.survey.design.domain[name].texts] for name in names]
+
+
 def _chosen(request: Request) -> tuple[str, ...]:
     return tuple(request.query_params.getlist("attribute"))
 
 
 def _html(body: bytes, status: int = 200) -> Response:
-    return Response(body, status, {"Content-Security-Policy": _POLICY}, _HTML)
+    return Response(body, status, {"Content-Security-Policy": _POLICY, "Vary": "Accept-Language"}, _HTML)
 
 
 def _download(body: bytes, name: str, media_type: str) -> Response:
     return Response(body, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, media_type)
 
 
-def _rendered(template: str, page: Page, **more: object) -> bytes:
-    html: str = page_environment("optrr.survey").get_template(template).render(page=page, **more)
+@cache
+def _style() -> Markup:
+    return Markup((files("optrr.survey.page") / "style.css").read_text(encoding="utf-8"))
+
+
+def _rendered(template: str, told: _Telling, **more: object) -> bytes:
+    words, epsilon = told.words, told.survey.design.epsilon
+    html: str = (
+        page_environment("optrr.survey")
+        .get_template(template)
+        .render(
+            told=told,
+            words=words,
+            plural=words.plural,
+            promised=(promise(epsilon, words), example(epsilon, words)),
+            epsilon=epsilon_text(epsilon),
+            style=_style(),
+            software=SOFTWARE,
+            **more,
+        )
+    )
     return html.encode()
+
+
+# until the specification has texts by language
+def languages_of(wording: Any) -> tuple[str, ...]:
+    return getattr(wording, "languages", None) or (wording.language or "en",)
+
+
+def in_language(wording: Any, given: Any, language: str) -> Any:
+    return wording.text(given, language)[0] if hasattr(wording, "text") else given
