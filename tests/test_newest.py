@@ -94,7 +94,7 @@ configured(app).load()
 for sex in "FMM":
     body = report_body(survey.files.digest, os.urandom(16).hex(), [sex, "65+", "low"])
     assert call(app, "POST", "/reports", body, content_type="application/json").status == 200
-for path in ("/", "/sampler.json", "/results", "/results/report.html", "/results/counts.csv", "/results/reports.parquet"):
+for path in ("/", "/sampler.json", "/results", "/results/published.html", "/results/counts.csv", "/results/reports.parquet"):
     assert call(app, "GET", path, cookie=f"optrr_results={admission.cookie()}").status == 200, path
 """
 

@@ -17,37 +17,29 @@ _TICKS = (0, 25, 50, 75, 100)
 
 @dataclass(frozen=True)
 class Interval:
-    """A row of an interval chart in percent.
-
-    ``label`` names the row in ``language``, None for that of the page; ``numbers`` states the row in words.
-    """
+    """A row of an interval chart in percent; ``numbers`` states it in words."""
 
     label: str
     numbers: str
     estimate: float
     lower: float
     upper: float
-    language: str | None = None
 
 
 def interval_chart(rows: Iterable[Interval], words: Words) -> Markup:
     """Draw a dot and its interval for each row on one axis from 0 to 100 %."""
-    drawn = Markup("").join(_ROW.format(row, _language(row.language), *_placed(row)) for row in rows)
+    drawn = Markup("").join(_ROW.format(row, *_placed(row)) for row in rows)
     ticks = Markup("").join(Markup("<span>{}</span>").format(words("{share} %", share=tick)) for tick in _TICKS)
     return Markup('<ul class="intervals">{}</ul><div class="axis" aria-hidden="true">{}</div>').format(drawn, ticks)
 
 
 _ROW = Markup(
-    '<li><span class="label" dir="auto"{1}>{0.label}</span> <span class="numbers">{0.numbers}</span>'
-    '<span class="track" aria-hidden="true"><span class="range" style="inset-inline-start:{2}%;inline-size:{3}%"></span>'
-    '<span class="point" style="inset-inline-start:{4}%"></span></span></li>\n'
+    '<li><span class="label">{0.label}</span> <span class="numbers">{0.numbers}</span>'
+    '<span class="track" aria-hidden="true"><span class="range" style="inset-inline-start:{1}%;inline-size:{2}%"></span>'
+    '<span class="point" style="inset-inline-start:{3}%"></span></span></li>\n'
 )
 
 
 def _placed(row: Interval) -> tuple[str, ...]:
     """Return the start and length of the interval and the place of the dot."""
     return tuple(f"{x:.2f}" for x in (row.lower, row.upper - row.lower, row.estimate))
-
-
-def _language(language: str | None) -> Markup:
-    return Markup(' lang="{}"').format(language) if language else Markup("")

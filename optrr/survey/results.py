@@ -40,7 +40,7 @@ from starlette.routing import Route
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.design import Design
-from optrr.core.display import SOFTWARE, Words, crossed, epsilon_text, example, page_environment, promise, two_digits_up
+from optrr.core.display import SOFTWARE, epsilon_text, example, page_environment, printable, promise, two_digits_up
 from optrr.core.domain import NONE
 from optrr.core.errors import InvalidInput, OptrrError, TooFewRecords
 from optrr.core.estimation import Estimate, estimate, norm, poisoning, projection
@@ -142,7 +142,9 @@ class Results:
         except OptrrError as error:  # if a table is not identifiable, the page says so and shows the others
             return Shown(names, warnings=(str(error),))
         held = projected(unbiased)
-        chart = n >= reports_for(self._tables.variance(names), _WIDEST / 2) and (held.upper - held.lower).max() <= _WIDEST
+        chart = (
+            n >= reports_for(self._tables.variance(names), _WIDEST / 2) and (held.upper - held.lower).max() <= _WIDEST
+        )
         about = self._tables.about(known)
         warnings = (*unbiased.warnings, *about.warnings)
         return replace(about, names=names, estimated=held, needed=0 if chart else needed, warnings=warnings)
@@ -226,8 +228,9 @@ class _OfRecords:
         warnings, p_value = tuple[str, ...](), None
         if counts.domain.m == _PAIR:
             try:
-                tested = self._design.reports(data).test(*counts.domain.names, calibration=Bootstrap(random_state=0))
-                warnings, p_value = tested.warnings, tested.p_value
+                p_value = (
+                    self._design.reports(data).test(*counts.domain.names, calibration=Bootstrap(random_state=0)).p_value
+                )
             except OptrrError as error:
                 warnings = (f"no test of independence: {error}",)
         fakes = poisoning(counts, self._design.mechanism, 1).reports_to_move()
@@ -275,7 +278,8 @@ class _OfAnswers:
     def estimated(self, known: Any) -> Estimate:
         """Estimate the table without bias."""
         names, answers = known
-        return self._asking.reports(answers).table(*names)
+        estimated: Estimate = self._asking.reports(answers).table(*names)
+        return estimated
 
     def about(self, known: Any) -> Shown:
         """Return the detectable poisoning, if it is known."""
@@ -509,13 +513,15 @@ class ResultsPages:
 
     def _language(self, request: Request) -> str:
         """Choose the language that the request names or its reader prefers, among the survey's."""
-        known = languages_of(self._survey.wording)
+        known = self._survey.wording.languages
         wanted = request.headers.get("accept-language", "").split(",")
         # a weight is written as ;q=0.5, and 1 if left out
         wanted.sort(key=lambda each: each.partition("q=")[2] or "1", reverse=True)
         for each in (request.query_params.get("language", ""), *wanted):
             code = each.partition(";")[0].strip().lower()
-            found = next((language for language in known if code and language.lower().startswith(code.split("-")[0])), None)
+            found = next(
+                (language for language in known if code and language.lower().startswith(code.split("-")[0])), None
+            )
             if found:
                 return found
         return known[0]
@@ -532,21 +538,39 @@ class _Telling:
 
     def __init__(self, survey: Survey, language: str) -> None:
         self.survey, self.language, self.words = survey, language, words_of(language)
-        self.languages = {each: (name_of(each), words_of(each).reviewed) for each in languages_of(survey.wording)}
+        self.languages = {each: (name_of(each), words_of(each).reviewed) for each in survey.wording.languages}
 
-    def text(self, given: Any, otherwise: str) -> str:
+    def said(self, given: Any, otherwise: str) -> str:
         """Return a text of the survey in this language; ``otherwise`` if it has none."""
-        return in_language(self.survey.wording, given, self.language) or otherwise
+        return printable(self.survey.wording.text(given, self.language)[0] or otherwise)
 
-    @property
-    def title(self) -> str:
-        return self.text(self.survey.wording.title, self.words("Survey"))
+    def marked(self, given: Any, otherwise: str = "") -> Markup:
+        """Return the same set apart by direction, and by its language if that is another one."""
+        language = self.survey.wording.text(given, self.language)[1]
+        other = Markup(' lang="{}"').format(language) if given and language != self.words.language else ""
+        return Markup("<bdi{}>{}</bdi>").format(other, self.said(given, otherwise))
 
-    def question(self, name: str) -> str:
-        return self.text(self.survey.wording.questions.get(name), name)
+    def question(self, name: str) -> Markup:
+        return self.marked(self.survey.wording.questions.get(name), name)
 
-    def crossed(self, names: Iterable[str]) -> str:
-        return crossed(self.question(name) for name in names)
+    def questions(self, names: Iterable[str]) -> Markup:
+        return Markup(" × ").join(self.question(name) for name in names)
+
+    def related(self, shown: Shown) -> str:
+        """State the test of independence."""
+        p, words = shown.p_value or 0.0, self.words
+        first, second = (self.said(self.survey.wording.questions.get(name), name) for name in shown.names)
+        about = f"p = {words.number(p, 2 if p >= 0.1 else 3)}" if p >= 0.001 else f"p < {words.number(0.001)}"
+        if p <= _LEVEL:
+            return words(
+                "The answers to “{first}” and “{second}” are related ({p}).", first=first, second=second, p=about
+            )
+        return words(
+            "The reports do not show that the answers to “{first}” and “{second}” are related ({p}).",
+            first=first,
+            second=second,
+            p=about,
+        )
 
     def query(self, language: str, chosen: Sequence[str] = ()) -> str:
         """Write the query of a page in a language about the chosen attributes."""
@@ -555,9 +579,6 @@ class _Telling:
     def moment(self, at: datetime) -> str:
         date = format_date(at, "long", locale=self.words.language)
         return self.words("{date}, {time} UTC", date=date, time=f"{at:%H:%M}")
-
-    def p_value(self, p: float) -> str:
-        return f"p = {self.words.number(p, 2 if p >= 0.1 else 3)}" if p >= 0.001 else f"p < {self.words.number(0.001)}"
 
     def rows(self, shown: Shown) -> list[dict[str, Any]]:
         """List the cells of a table with their numbers, in percent."""
@@ -571,12 +592,14 @@ class _Telling:
         out = []
         for k, (share, lower, upper, error) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             low, high = np.floor(lower * scale) / scale, np.ceil(upper * scale) / scale
-            between = words("{lower} to {upper} %", lower=words.number(low, decimals), upper=words.number(high, decimals))
+            between = words(
+                "{lower} to {upper} %", lower=words.number(low, decimals), upper=words.number(high, decimals)
+            )
             about = words("{share} %", share=words.number(share, decimals))
             place = np.unravel_index(k, of.estimate.shape)
             out.append(
                 {
-                    "label": " · ".join(labels[i][j] for i, j in enumerate(place)),
+                    "label": Markup(" · ").join(labels[i][j] for i, j in enumerate(place)),
                     "place": (share, lower, upper),
                     "share": about,
                     "between": between,
@@ -590,9 +613,14 @@ class _Telling:
         each = (Interval(r["label"], f"{r['share']} ({r['between']})", *r["place"]) for r in self.rows(shown))
         return interval_chart(each, self.words)
 
-    def _labels(self, names: Iterable[str]) -> list[list[str]]:
-        none = self.words("I prefer not to say")
-        return [[none if text is None else text for text in self.survey.design.domain[name].texts] for name in names]
+    def _labels(self, names: Iterable[str]) -> list[list[Markup]]:
+        labels, none = self.survey.wording.labels, self.words("I prefer not to say")
+        out = []
+        for name in names:
+            texts, language = self.survey.wording.text(labels.get(name), self.language)
+            each = texts or [none if text is None else text for text in self.survey.design.domain[name].texts]
+            out.append([self.marked({language: text}) for text in each])
+        return out
 
 
 def _chosen(request: Request) -> tuple[str, ...]:
@@ -622,19 +650,10 @@ def _rendered(template: str, told: _Telling, **more: object) -> bytes:
             words=words,
             plural=words.plural,
             promised=(promise(epsilon, words), example(epsilon, words)),
-            epsilon=epsilon_text(epsilon),
+            epsilon=words.number(float(epsilon_text(epsilon, 2)), 2),
             style=_style(),
             software=SOFTWARE,
             **more,
         )
     )
     return html.encode()
-
-
-# until the specification has texts by language
-def languages_of(wording: Any) -> tuple[str, ...]:
-    return getattr(wording, "languages", None) or (wording.language or "en",)
-
-
-def in_language(wording: Any, given: Any, language: str) -> Any:
-    return wording.text(given, language)[0] if hasattr(wording, "text") else given

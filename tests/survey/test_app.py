@@ -12,6 +12,7 @@ import secrets
 import sqlite3
 import tempfile
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -33,7 +34,6 @@ import sqlalchemy as sa
 from optrr.core.design.designs import Design
 from optrr.core.design.solving import design
 from optrr.core.design.specification import read_specification
-from optrr.core.display.parts import Page
 from optrr.core.domain.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
 from optrr.core.estimation.estimator import estimate
@@ -46,7 +46,7 @@ from optrr.survey.app import FORMAT, ReportReader, survey_app
 from optrr.survey.guard import STRICT_HEADERS
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.results import Admission, Recent, Results, new_token
+from optrr.survey.results import Admission, Reading, Recent, Results, new_token
 from optrr.survey.store import Report, Store, database_url, open_database
 from optrr.survey.stored_records import Packing
 
@@ -306,7 +306,7 @@ def admitted(app: Any) -> dict[str, str]:
 
 def test_results_are_for_whoever_has_the_token(app: Any, survey: Survey, engine: sa.Engine) -> None:
     assert b'name="token"' in call(app, "GET", "/results").body
-    behind = ["counts.csv", "report.html", "reports.parquet", "design.json"]
+    behind = ["counts.csv", "published.html", "reports.parquet", "design.json"]
     forged = ["", "x", "99999999999.0", f"99999999999.{'0' * 64}", f"{'9' * 5000}.0", f"-1.{'0' * 64}", "٣.0"]
     for cookie in forged:
         given = {"cookie": f"optrr_results={cookie.encode().decode('latin-1')}"}
@@ -366,11 +366,14 @@ def test_results_show_the_estimates_of_what_is_stored(app, survey, engine, admit
     page = call(app, "GET", "/results?attribute=income&attribute=sex", **admitted)
     assert page.status == 200
     assert b"900 reports" in page.body
-    assert b"Test of independence of income" in page.body
+    assert (
+        "The reports do not show that the answers to “Ihr Einkommen?” and “sex” are related (p = ".encode() in page.body
+    )
     crossed = count(codes, survey.design.domain, ["income", "sex"])
-    assert poisoning(crossed, survey.design.mechanism, 1).hundredth.encode() in page.body
+    fakes = poisoning(crossed, survey.design.mechanism, 1).reports_to_move()
+    assert f"{fakes} made-up reports can move a percentage of this table by one point.".encode() in page.body
     tags = Read(page.body.decode()).with_attributes
-    assert sum(tag == "svg" for tag, _ in tags) == 1
+    assert sum(tag == "ul" and a.get("class") == "intervals" for tag, a in tags) == 1
     assert not [t for t, a in tags if t == "script" or any(name.startswith("on") for name in a)]
     assert not [v for _, a in tags for k, v in a.items() if k in ("src", "href") and re.match(r"\w+:|//", v or "")]
     assert b"&lt;b&gt;" in page.body
@@ -381,11 +384,14 @@ def test_results_are_downloaded_as_they_are_shown(app, survey, engine, admitted)
     codes = fill(survey.design, engine, 300, 4)
     page = call(app, "GET", "/results?attribute=sex&attribute=%3Cage%3E", **admitted).body.decode()
     links = [a["href"] for t, a in Read(page).with_attributes if t == "a"]
+    assert len(links) == 5
+    links = [link for link in links if link.startswith("results/")]
     assert len(links) == 4
     for link in links:
         reply = call(app, "GET", f"/{link}", **admitted)
         assert (reply.status, reply.headers["content-disposition"].split(";")[0]) == (200, "attachment")
-    crossed = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/{links[0]}", **admitted).body))
+    csv_link = next(link for link in links if "csv" in link)
+    crossed = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/{csv_link}", **admitted).body))
     assert crossed.column_names[:3] == ["sex", "<age>", "count"]
     expected = count(codes, survey.design.domain, ("sex", "<age>"))
     assert crossed["count"].to_pylist() == expected.table.ravel().tolist()
@@ -404,12 +410,12 @@ def test_results_are_downloaded_as_they_are_shown(app, survey, engine, admitted)
 def test_results_that_take_too_long_are_there_when_they_are_asked_for_again(app, monkeypatch):
     admitted, asked, enough = entered(app), [], threading.Event()
 
-    def slow(results: Results, names: tuple[str, ...]) -> Page:
+    def slow(results: Results, names: tuple[str, ...]) -> Reading:
         asked.append(names)
         enough.wait()
-        return Page("slow", ())
+        return Reading(0, datetime.now(UTC), ())
 
-    monkeypatch.setattr(Results, "page", slow)
+    monkeypatch.setattr(Results, "read", slow)
     monkeypatch.setattr(guard, "ANSWER_SECONDS", 0.2)
 
     async def twice() -> tuple[Reply, Reply]:

@@ -303,7 +303,8 @@ def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     reports = fill(app, survey, 600)
     page = call(app, "GET", "/results", **admitted)
     assert page.status == 200
-    assert b"600 reports, each an answer to one of 4 questions" in page.body
+    assert b"600 reports." in page.body
+    assert b"Each respondent was asked one of 4 groups of questions, chosen at random." in page.body
     with pytest.warns(optrr.OptrrWarning):
         expected = {names: made.estimate(answers_in_memory(reports), names) for names in NAMED}
     table = pa_csv.read_csv(io.BytesIO(call(app, "GET", "/results/counts.csv", **admitted).body))
@@ -313,9 +314,9 @@ def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     crossed = "?attribute=ill&attribute=age"
     page = call(app, "GET", f"/results{crossed}", **admitted)
     assert page.status == 200
-    assert b"the effect of fake reports is not known" in page.body
-    assert f"Estimated from {expected['ill', 'age'].n} answers to questions".encode() in page.body
-    assert b">Estimates of these tables (CSV)<" in page.body
+    assert b"made-up report" not in page.body
+    assert f"Estimated from {expected['ill', 'age'].n} reports that tell about this table.".encode() in page.body
+    assert b">Unbiased estimates of these tables (CSV)<" in page.body
     assert b"<script>alert" not in page.body
     table = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/results/counts.csv{crossed}", **admitted).body))
     assert table.column_names[:3] == ["ill", "age", "estimate"]
@@ -340,8 +341,8 @@ def test_a_table_that_one_question_alone_tells_about_says_how_far_fakes_reach(tm
     for report in reports:
         assert call(app, "POST", "/reports", json.dumps(report).encode(), **JSON).status == 200
     page = call(app, "GET", "/results?attribute=a&attribute=b", **entered(app)).body.decode()
-    moved = alone.poisoning(answers_in_memory(reports), ("a", "b"), 1).hundredth
-    assert moved[1:] in page
+    fakes = alone.poisoning(answers_in_memory(reports), ("a", "b"), 1).reports_to_move()
+    assert f"{fakes} made-up report" in page
 
 
 def test_a_stored_answer_that_was_changed_is_refused(app, survey, engine, tmp_path):

@@ -1,5 +1,6 @@
 """The results in a real Chromium: the token admits, charts show under the page's own policy, and everybody can use it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,10 @@ categories = ["none", "1 to 5", "more"]
 name = "smokes"
 categories = ["yes", "no"]
 """
+
+
+# A row of a chart: its label, the estimate and its interval.
+INTERVAL = r"[\w ]+\s+[\d.]+ % \([\d.]+ to [\d.]+ %\)\s*"
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +76,14 @@ def test_results_in_a_browser(browser: Any, server: Server) -> None:
     page.keyboard.type(server.token)
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="sick days").wait_for()
-    assert page.get_by_role("img").count() == 2
-    assert page.get_by_role("table").count() == 2
+    rows = page.get_by_role("list").filter(has_text="none").get_by_role("listitem")
+    assert [bool(re.fullmatch(INTERVAL, text)) for text in rows.all_inner_texts()] == [True] * 3
+    page.locator("summary").first.click()
+    heads = page.get_by_role("table").first.get_by_role("columnheader").all_inner_texts()
+    assert heads == ["Answer", "Estimate", "95 % interval", "Standard error (points)", "Randomized reports"]
     page.get_by_role("checkbox", name="sick days").check()
     page.get_by_role("checkbox", name="smokes").check()
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show the table").click()
     page.get_by_role("heading", name="sick days × smokes").wait_for()
     assert page.get_by_text("500 reports").count() == 1
     with page.expect_download() as download:
@@ -102,4 +110,5 @@ def test_results_are_accessible_narrow_and_wide_light_and_dark(width: int, brows
             page.get_by_label("Token").fill(server.token)
             page.get_by_role("button").click()
             page.get_by_role("heading", name="smokes").wait_for()
+            page.locator("summary").first.click()
     context.close()
