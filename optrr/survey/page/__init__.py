@@ -63,6 +63,7 @@ _OWN = (
     "memory.js",
     "sending.js",
     "words.js",
+    "invitation.js",
     "elements.js",
     "icon.svg",
 )
