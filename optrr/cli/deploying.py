@@ -13,7 +13,7 @@ from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import give, warn, watched
 from optrr.core import files
 from optrr.core.design import require_signed
-from optrr.core.errors import not_installed
+from optrr.core.errors import InvalidInput, not_installed
 from optrr.core.provenance import content_of
 
 
@@ -68,6 +68,12 @@ def serve(
     port: int = option("Port to listen on; use 0 for a free one.", type=click.IntRange(0, 65535), default=8000),
     wording: Path | None = option("Specification with the texts to show for a design."),
     public_url: str | None = option("Public address of the survey behind a proxy: https://…", metavar="URL"),
+    kiosk: bool = option("Let many people answer on one device: nothing of a person stays in its browser."),
+    invite: int | None = option(
+        "Number of personal links of a new survey, written to NAME.links.txt; only they admit to it.",
+        type=click.IntRange(1, 1_000_000),
+        metavar="N",
+    ),
     public_key: Path | None = PUBLIC_KEY,
 ) -> None:
     """Run a survey: its page, the collector of its reports, and the results.
@@ -86,15 +92,29 @@ def serve(
     except ModuleNotFoundError as error:
         raise not_installed(error, "optrr serve needs", "serve") from error
 
+    if invite and kiosk:
+        raise InvalidInput("--invite: a personal link is for one browser; leave out --kiosk, or the links")
+    if invite and not (public_url or port):
+        raise InvalidInput("--invite: the links need an address; give a --port, or the --public-url")
     held = require_signed(content_of(source, "specification or design"), public_key)
     given = os.environ.get(_TOKEN)
     token = given or new_token()
-    start = started(Settings(held, token, database, wording, public_url), watched())
+    own = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    start = started(Settings(held, token, database, wording, public_url, kiosk, invite, own), watched())
     warn(start.warnings)
     with listening(host, port) as bound:
         base = (public_url or address(bound)).rstrip("/")
         shown = None if given else token
-        give(Served(f"{base}/", start.epsilon, f"{base}/results", start.database, shown))
+        give(
+            Served(
+                f"{base}/",
+                start.epsilon,
+                f"{base}/results",
+                start.database,
+                shown,
+                str(start.links) if start.links else None,
+            )
+        )
         run(start.app, bound)
     loss = start.app.loss()
     if loss is None:

@@ -4,6 +4,8 @@
 GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
 GET  /sampler.json              the deployment file that the page draws with
 GET  /survey.json               the texts of the page
+GET  /words-de.json, …          the page's own sentences in the languages of the survey
+POST /invitations               the token of a personal link and a hidden id; answered with the signature
 POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
 GET  /health                    200 while reports can be stored, according to the last write to the database or a trial
 GET  /results, /results/…       results, for users with the token
@@ -14,12 +16,13 @@ stored. A refusal is one sentence and a status. It never repeats the request, be
 person's true answers.
 """
 
+import asyncio
 import gzip
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import singledispatch
+from dataclasses import dataclass, replace
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,6 +40,7 @@ from optrr.core.errors import InvalidInput
 from optrr.core.provenance import MALFORMED, Given, path_of, refuse_repeats
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeployedTrials, Deployment
 from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
+from optrr.survey.invitations import Links, Signer, digest_of_token
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, ResultsPages
@@ -49,17 +53,23 @@ _KEPT = json_response({"kept": True})
 _CONFLICT = "another report has this id; the first report was kept, and nothing was changed"
 
 
-def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> "SurveyApp":
+def survey_app(
+    survey: Survey, engine: sa.Engine, admission: Admission, secure: bool, links: Links | None = None
+) -> "SurveyApp":
     """Create the application that serves a survey and stores its reports.
 
-    The engine's database stores the reports. Raises InvalidInput if it cannot be used, or holds another survey.
+    The engine's database stores the reports. ``links`` are drawn if the survey begins. Raises InvalidInput if the
+    database cannot be used, or holds another survey.
     """
-    begin_survey(engine, survey.files)
+    der = begin_survey(engine, survey.files, None if links is None else links.drawn)
+    signer = None if der is None else Signer(der)
+    if survey.kiosk and signer:
+        raise InvalidInput("``kiosk``: everybody answers on one device, which personal links forbid; leave it out")
     records = StoredRecords(engine)
     pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
     commits = GroupCommit(store)
-    reader = ReportReader(survey.files.digest, survey.files.wording, survey.deployment)
+    reader = ReportReader(survey.files.digest, survey.files.wording, survey.deployment, signer)
 
     async def take(request: Request) -> Response:
         report = await reader.read(request)
@@ -79,7 +89,10 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
         engine.dispose()
 
     routes = [Route("/reports", take, methods=["POST"]), Route("/health", health, methods=["GET"])]
-    routes += [*_page_routes(survey), *pages.routes()]
+    if signer:
+        routes.append(Route("/invitations", partial(_invited, signer, commits), methods=["POST"]))
+    page = survey.page_json(signer.public() if signer else None)
+    routes += [*_page_routes(survey, page), *pages.routes()]
     # an address with an extra slash is not found: redirecting it would require trust in the Host header
     return SurveyApp(Guard(Router(routes, redirect_slashes=False, lifespan=lifespan)), store)
 
@@ -114,6 +127,7 @@ class _ReportFrame(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     id: str
     # clients that answer by the deployment file alone do not know the wording
     wording: str | msgspec.UnsetType = msgspec.UNSET
+    invitation: str = ""
 
 
 class _RecordBody(_ReportFrame, kw_only=True):
@@ -129,19 +143,19 @@ class ReportReader:
     """Reader of reports of one design and one wording.
 
     ``over`` are the attributes of the design's records, or its deployment. The deployment file contains the digest of
-    the design.
+    the design. ``signer`` has signed the ids of invited reports.
     """
 
-    def __init__(self, identity: str, wording: str, over: Domain | Deployed) -> None:
-        self._identity, self._wording, self._over = identity, wording, _kind_of(over)
+    def __init__(self, identity: str, wording: str, over: Domain | Deployed, signer: Signer | None = None) -> None:
+        self._identity, self._wording, self._over, self._signer = identity, wording, _kind_of(over), signer
         self._decode = msgspec.json.Decoder(self._over.body).decode
-        self.most_bytes = _FRAME_BYTES + self._over.most_bytes
+        self.most_bytes = _FRAME_BYTES + self._over.most_bytes + (2 * signer.size if signer else 0)
 
     async def read(self, request: Request) -> Report:
         """Read the report in a request.
 
-        Raises HTTPRefusal with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other
-        questions, or values that the design does not have).
+        Raises HTTPRefusal with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 403 (without an
+        invitation), 422 (another design, other questions, or values that the design does not have).
         """
         return self.report(await body_of(request, "application/json", self.most_bytes))
 
@@ -162,7 +176,35 @@ class ReportReader:
             raise HTTPRefusal(422, "the report answers the questions of another survey; load the page again")
         if not _IDENTIFIER.fullmatch(sent.id):
             raise HTTPRefusal(422, "the report's id is not 32 lower-case hexadecimal digits")
-        return Report(bytes.fromhex(sent.id), self._over.packed(sent))
+        identifier = bytes.fromhex(sent.id)
+        if self._signer and not self._signer.verifies(identifier, sent.invitation):
+            raise HTTPRefusal(403, "this survey is by invitation, and the report has none; open your personal link")
+        return Report(identifier, self._over.packed(sent))
+
+
+class _Claim(msgspec.Struct, forbid_unknown_fields=True):
+    token: str
+    blinded: str
+
+
+async def _invited(signer: Signer, commits: GroupCommit, request: Request) -> Response:
+    """Sign the hidden id of a report for the token of a personal link."""
+    body = await body_of(request, JSON, _FRAME_BYTES + 2 * signer.size)
+    try:
+        sent = msgspec.json.decode(body, type=_Claim)
+        refuse_repeats(body)
+    except MALFORMED:
+        raise HTTPRefusal(400, "the body is not a claim; send an object with token and blinded, each once") from None
+    if (hidden := signer.read(sent.blinded)) is None:
+        raise HTTPRefusal(
+            422, "the blinded value is not a number below the modulus, in hexadecimal digits of its length"
+        )
+    bound = await commits.claim(digest_of_token(sent.token), hidden)
+    if bound is None:
+        raise HTTPRefusal(403, "this personal link is unknown; copy the whole link from your invitation")
+    if bound != hidden:
+        raise HTTPRefusal(409, "this personal link was opened in another browser; continue there")
+    return json_response({"signature": await asyncio.to_thread(signer.sign, hidden)})
 
 
 class _RecordReports:
@@ -226,10 +268,10 @@ def _longest(attribute: Attribute) -> int:
     return _AROUND + max(_ESCAPED * (len((text or "null").encode("utf-16-le")) // 2) for text in attribute.texts)
 
 
-def _page_routes(survey: Survey) -> list[Route]:
+def _page_routes(survey: Survey, page: bytes) -> list[Route]:
     served = {f"/{path}": (file.body, file.media_type) for path, file in page_files().items()}
     served["/sampler.json"] = (survey.files.sampler, JSON)
-    served["/survey.json"] = (survey.page_json(), JSON)
+    served["/survey.json"] = (page, JSON)
     for language in survey.wording.languages:
         served[f"/words-{language}.json"] = (msgspec.json.encode(words_record(language)), JSON)
     return [Route(path, _always(*content), methods=["GET"]) for path, content in served.items()]
@@ -255,7 +297,8 @@ class Settings:
     The source is a specification, a design file or a file of sampled tables. ``database``: see
     :func:`optrr.survey.store.database_url`; by default ``NAME.db`` in the folder of the source. ``wording``: a
     specification whose texts are shown with a design file. ``public_url``: the public address, if it is not the
-    server's own.
+    server's own, which is ``address``. ``kiosk``: many people answer on one device. ``invite``: number of personal links
+    that a new survey writes to ``NAME.links.txt``.
     """
 
     source: Given
@@ -263,6 +306,9 @@ class Settings:
     database: str | None = None
     wording: Path | None = None
     public_url: str | None = None
+    kiosk: bool = False
+    invite: int | None = None
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -273,6 +319,7 @@ class Start:
     epsilon: float
     database: str
     warnings: tuple[str, ...] = ()
+    links: Path | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,6 +334,7 @@ class Served(Result):
     results: str
     database: str
     token: str | None
+    links: str | None = None
 
     def headline(self) -> str:
         """Summarize the survey and its total ε."""
@@ -295,7 +343,8 @@ class Served(Result):
     def sentences(self) -> list[str]:
         """State the address of the results and where reports are kept."""
         token = self.token or "from OPTRR_RESULTS_TOKEN"
-        return [f"results: {self.results}   token: {token}", f"reports are stored in {self.database}"]
+        invited = [] if self.links is None else [f"by invitation only: the personal links are in {self.links}"]
+        return [f"results: {self.results}   token: {token}", *invited, f"reports are stored in {self.database}"]
 
 
 def started(settings: Settings, options: SolveOptions) -> Start:
@@ -308,11 +357,15 @@ def started(settings: Settings, options: SolveOptions) -> Start:
     admission = Admission(settings.token)
     secure = _is_secure(settings.public_url)
     source = path_of(settings.source)
-    beside = source.parent / f"{source.name.split('.')[0] or 'survey'}.db"
-    url = database_url(settings.database or str(beside))
-    survey = prepared(settings.source, settings.wording, options)
-    app = survey_app(survey, open_database(url), admission, secure)
-    return Start(app, survey.design.epsilon, shown(url), (*survey.warnings, *survey.unworded()))
+    beside = source.parent / (source.name.split(".")[0] or "survey")
+    url = database_url(settings.database or f"{beside}.db")
+    links = None
+    if settings.invite is not None:
+        links = Links(settings.invite, settings.public_url or settings.address, Path(f"{beside}.links.txt"))
+    survey = replace(prepared(settings.source, settings.wording, options), kiosk=settings.kiosk)
+    app = survey_app(survey, open_database(url), admission, secure, links)
+    warnings = (*survey.warnings, *survey.unworded())
+    return Start(app, survey.design.epsilon, shown(url), warnings, links.file if links else None)
 
 
 def _is_secure(public_url: str | None) -> bool:

@@ -93,7 +93,7 @@ class Links:
         except OSError as error:
             raise InvalidInput(f"{self.file}: {in_one_line(error)}; the links must be written there") from error
         with open(number, "w", encoding="ascii") as file:
-            file.writelines(f"{self.address}#i={token}\n" for token in tokens)
+            file.writelines(f"{self.address.rstrip('/')}/#i={token}\n" for token in tokens)
         key = rsa.generate_private_key(_EXPONENT, _BITS)
         der = key.private_bytes(
             serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -57,7 +57,7 @@ _LISTED = 5
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A design with its file, the page's texts, the deployment file, warnings and conditions of questions."""
+    """A design with its file, the page's texts, the deployment file, warnings, conditions of questions, and settings."""
 
     design: Design | SampledTables
     design_file: Content
@@ -65,6 +65,7 @@ class Survey:
     deployment: Deployed
     warnings: tuple[str, ...] = ()
     branches: Mapping[str, Branch] = field(default_factory=dict)
+    kiosk: bool = False
 
     @property
     def title(self) -> str:
@@ -98,11 +99,11 @@ class Survey:
         ]
         return digest_of({"title": self.wording.title, "questions": each, **self._form})
 
-    def page_json(self, kiosk: bool = False, invitations: Mapping[str, str | int] | None = None) -> bytes:
+    def page_json(self, invitations: Mapping[str, str | int] | None = None) -> bytes:
         """Return the page's texts, with their digest, and its settings as JSON; missing texts are left out."""
         languages = self.wording.languages
         texts = {language: self._texts(language) for language in languages}
-        settings = {"kiosk": kiosk, "invitations": invitations, **self._form, **self._old}
+        settings = {"kiosk": self.kiosk, "invitations": invitations, **self._form, **self._old}
         return msgspec.json.encode({"digest": self.asked, "languages": languages, "texts": texts, **settings})
 
     @property

@@ -37,7 +37,7 @@ from sqlalchemy.schema import CreateTable
 
 from optrr.core.errors import InvalidInput, in_one_line, not_installed
 
-FORMAT = "optrr-survey/2"
+FORMAT = "optrr-survey/3"
 IDENTIFIER_BYTES = 16
 
 # Seconds that a connection waits for another write (SQLite) or for the server (PostgreSQL).
@@ -56,12 +56,22 @@ _surveys = sa.Table(
     sa.Column("design", sa.LargeBinary, nullable=False),
     sa.Column("sampler", sa.LargeBinary, nullable=False),
     sa.Column("provenance", sa.Text, nullable=False),
+    # private key of the invitations; null if everybody may answer
+    sa.Column("signer", sa.LargeBinary),
 )
 reports = sa.Table(
     "reports",
     _metadata,
     sa.Column("identifier", sa.LargeBinary(IDENTIFIER_BYTES), primary_key=True),
     sa.Column("record", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+# Digest of each token, and the hidden value that was signed for it, if there is one (:mod:`optrr.survey.invitations`).
+_invitations = sa.Table(
+    "invitations",
+    _metadata,
+    sa.Column("digest", sa.LargeBinary(32), primary_key=True),
+    sa.Column("hidden", sa.LargeBinary),
     sqlite_with_rowid=False,
 )
 
@@ -177,26 +187,33 @@ def _durable_postgresql(connection: Any, _record: object) -> None:
         raise InvalidInput("the PostgreSQL server runs with fsync off and can lose acknowledged reports; switch it on")
 
 
-def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
-    """Make the tables if they do not exist, and check whose they are.
+def begin_survey(
+    engine: sa.Engine, files: SurveyFiles, invite: Callable[[], tuple[bytes, list[bytes]]] | None = None
+) -> bytes | None:
+    """Make the tables if they do not exist, and check whose they are; return the key of the invitations, if any.
 
-    Raises InvalidInput if the database cannot be written, or holds a survey of another design, of other questions or of
-    another format.
+    ``invite`` draws the key, and digests of tokens, for a new survey. Raises InvalidInput if the database cannot be
+    written, or holds a survey of another design, of other questions, of another format, or without the invitations.
     """
     _for_its_owner(engine.url)
-    row = {"key": 1, "format": FORMAT, **asdict(files)}
     with readable(engine.url), engine.begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        for table in (_surveys, reports):
+        for table in _metadata.sorted_tables:
             connection.execute(CreateTable(table, if_not_exists=True))
         if (held := _format_of(connection)) not in (None, FORMAT):
             raise InvalidInput(
                 f"database {shown(engine.url)} has format {held!r}, but this version writes {FORMAT!r}; give a new "
                 "database"
             )
-        connection.execute(insert_new(engine, _surveys), [row])
+        row = insert_new(engine, _surveys).values(key=1, format=FORMAT, **asdict(files))
+        began = connection.execute(row.returning(_surveys.c.key)).first() is not None
         kept = _held(connection)
+        if began and invite is not None:
+            signer, digests = invite()
+            connection.execute(sa.update(_surveys).values(signer=signer))
+            connection.execute(sa.insert(_invitations), [{"digest": digest} for digest in digests])
+        held_signer: bytes | None = connection.execute(sa.select(_surveys.c.signer)).scalar_one()
     if kept.digest != files.digest:
         raise InvalidInput(
             f"database {shown(engine.url)} holds the reports of another design ({kept.digest[:12]}…, not "
@@ -208,6 +225,12 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
             "has changed since the survey began; serve it with the original texts (for a design: ``wording``), or "
             "give another database"
         )
+    if invite is not None and held_signer is None:
+        raise InvalidInput(
+            f"database {shown(engine.url)} began as an open survey, without invitations; leave out ``invite``, or give "
+            "another database"
+        )
+    return held_signer
 
 
 def _for_its_owner(url: sa.URL) -> None:
@@ -231,10 +254,10 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
                     "``query``, such as SELECT report FROM reports"
                 )
             raise InvalidInput(f"database {name} holds no survey; give a database that `optrr serve` wrote")
-        if _format_of(connection) != FORMAT:
+        if (held := _format_of(connection)) != FORMAT:
             raise InvalidInput(
-                f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give a database that this "
-                "version wrote"
+                f"database {shown(engine.url)} has format {held!r}, and this version reads {FORMAT!r}; read it with the "
+                "version that wrote it"
             )
         return _held(connection)
 
@@ -392,6 +415,18 @@ class Store:
         query = sa.select(reports.c.identifier, reports.c.record).where(reports.c.identifier.in_(list(wanted)))
         return {identifier: record for identifier, record in connection.execute(query)}
 
+    def claim(self, digest: bytes, hidden: bytes) -> bytes | None:
+        """Bind a token to the first hidden value that is posted with it; return that one, or None for an unknown token.
+
+        The value is on disk when this returns.
+        """
+        with self._transaction() as connection:
+            mine = _invitations.c.digest == digest
+            free = sa.update(_invitations).where(mine, _invitations.c.hidden.is_(None))
+            connection.execute(free.values(hidden=hidden))
+            bound: bytes | None = connection.execute(sa.select(_invitations.c.hidden).where(mine)).scalar()
+            return bound
+
     def try_writing(self) -> None:
         """Write a report and remove it in one transaction, as a batch is written.
 
@@ -483,6 +518,15 @@ class GroupCommit:
                     if not settled.done():  # the future is already done if the client has left
                         settled.set_result(outcome)
         self._writer = None
+
+    async def claim(self, digest: bytes, hidden: bytes) -> bytes | None:
+        """Claim an invitation between two batches; see :meth:`Store.claim`."""
+        if self._closed:
+            raise StoreUnavailable("the collector is stopping")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._store.claim, digest, hidden)
+        except Exception as error:
+            raise _unavailable(error) from error
 
     async def check(self) -> None:
         """Check that reports can be stored.

@@ -221,17 +221,22 @@ def test_a_database_belongs_to_one_design_and_one_wording(opened: Callable[[], s
     assert held_survey(engine) == files
 
 
-def test_a_database_of_the_format_without_wording_is_refused_in_one_line(new_url: str, files: SurveyFiles) -> None:
+FORMER = {
+    "optrr-survey/1": "(key INTEGER, format TEXT, digest TEXT, design BLOB, sampler BLOB, provenance TEXT)",
+    "optrr-survey/2": "(key INTEGER, format TEXT, digest TEXT, wording TEXT, design BLOB, sampler BLOB, provenance TEXT)",
+}
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_database_of_a_former_format_is_refused_in_one_line(former: str, new_url: str, files: SurveyFiles) -> None:
     engine = open_database(database_url(new_url))
-    binary = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
-    columns = f"key INTEGER, format TEXT, digest TEXT, design {binary}, sampler {binary}, provenance TEXT"
+    columns = FORMER[former].replace("BLOB", "BYTEA") if engine.dialect.name == "postgresql" else FORMER[former]
     with engine.begin() as connection:
-        connection.execute(sa.text(f"CREATE TABLE survey ({columns})"))
-        connection.execute(sa.text("INSERT INTO survey VALUES (1, 'optrr-survey/1', 'd', '', '', '')"))
-    for refused in (lambda: begin_survey(engine, files), lambda: StoredRecords(engine)):
-        with pytest.raises(
-            InvalidInput, match=r"format .*give a (new database|database that this version wrote)$"
-        ) as caught:
+        connection.execute(sa.text(f"CREATE TABLE survey {columns}"))
+        connection.execute(sa.text(f"INSERT INTO survey (key, format, digest) VALUES (1, '{former}', 'd')"))
+    said = "give a new database", "read it with the version that wrote it"
+    for refused, remedy in zip((lambda: begin_survey(engine, files), lambda: StoredRecords(engine)), said, strict=True):
+        with pytest.raises(InvalidInput, match=rf"has format '{former}'.*{remedy}$") as caught:
             refused()
         assert "\n" not in str(caught.value)
     engine.dispose()
@@ -287,12 +292,15 @@ def test_what_is_committed_is_synced(opened: Callable[[], sa.Engine]) -> None:
 
 
 def test_columns_hold_neither_time_nor_address(opened: Callable[[], sa.Engine]) -> None:
-    columns = {t: [c["name"] for c in sa.inspect(opened()).get_columns(t)] for t in ("survey", "reports")}
-    assert columns == {
-        "survey": ["key", "format", "digest", "wording", "design", "sampler", "provenance"],
-        "reports": ["identifier", "record"],
+    columns = {
+        t: [c["name"] for c in sa.inspect(opened()).get_columns(t)] for t in ("survey", "reports", "invitations")
     }
-    assert sorted(sa.inspect(opened()).get_table_names()) == ["reports", "survey"]
+    assert columns == {
+        "survey": ["key", "format", "digest", "wording", "design", "sampler", "provenance", "signer"],
+        "reports": ["identifier", "record"],
+        "invitations": ["digest", "hidden"],
+    }
+    assert sorted(sa.inspect(opened()).get_table_names()) == ["invitations", "reports", "survey"]
 
 
 def test_sqlite_keeps_no_order_of_arrival(tmp_path: Path, sqlite: sa.Engine) -> None:
