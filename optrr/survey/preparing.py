@@ -217,12 +217,8 @@ def _asking(held: Content, wording_from: Path | None) -> Survey:
             f"load ({_MOST_BYTES}); ask about fewer tables"
         )
     wanted = None if wording_from is None else _texts_for(asking, wording_from)
-    if wanted and wanted.branches:
-        raise InvalidInput(
-            f"specification {wording_from}, ask_if: each respondent is asked a part of the questions only; serve a design "
-            "of whole records, or remove ask_if"
-        )
-    return Survey(asking, held, wanted.wording if wanted else Wording(), deployed)
+    wording, branches = (wanted.wording, wanted.branches) if wanted else (Wording(), {})
+    return Survey(asking, held, wording, deployed, branches=branches)
 
 
 def _is_design(held: Content) -> bool:

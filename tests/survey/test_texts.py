@@ -12,7 +12,6 @@ from optrr_solvers.allocation.questions import SubsetReport
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
-from optrr.core.errors import InvalidInput
 from optrr.survey.preparing import prepared
 from optrr.survey.words import words_record
 
@@ -97,11 +96,10 @@ def test_the_operator_is_warned_of_missing_texts_and_of_drafts(tmp_path: Path) -
     assert "English, because there is no catalogue of sv" in swedish
 
 
-def test_conditions_are_refused_where_people_are_asked_some_questions_only(tmp_path: Path) -> None:
+def test_conditions_are_kept_where_people_are_asked_some_questions_only(tmp_path: Path) -> None:
     domain = survey(tmp_path).design.domain
-    asking = optrr.SampledTables(
-        domain, (("theft",), ("often",)), np.full(2, 0.5), 1.0, (SubsetReport((1,)), SubsetReport((1,)))
-    )
+    tables, reports = (("theft",), ("often",)), (SubsetReport((1,)),) * 2
+    asking = optrr.SampledTables(domain, tables, np.full(2, 0.5), 1.0, reports)
     optrr.save(asking, tmp_path / "asked.json")
-    with pytest.raises(InvalidInput, match="ask_if: each respondent is asked a part of the questions only"):
-        prepared(tmp_path / "asked.json", tmp_path / "s.json")
+    made = prepared(tmp_path / "asked.json", tmp_path / "s.json")
+    assert json.loads(made.page_json())["branches"].keys() == {"often"}
