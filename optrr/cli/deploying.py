@@ -1,8 +1,10 @@
 """optrr export and serve: deployment files for clients, and surveys."""
 
 import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 import click
 
@@ -13,6 +15,7 @@ from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import give, warn, watched
 from optrr.core import files
 from optrr.core.design import require_signed
+from optrr.core.display import Result, epsilon_text
 from optrr.core.errors import InvalidInput, not_installed
 from optrr.core.provenance import content_of
 
@@ -86,39 +89,73 @@ def serve(
     """
     try:
         # the survey package imports a web server and a database
-        from optrr.survey.app import Served, Settings, started  # noqa: PLC0415
-        from optrr.survey.results import new_token  # noqa: PLC0415
+        from optrr.survey.app import survey_app  # noqa: PLC0415
+        from optrr.survey.invitations import Links  # noqa: PLC0415
+        from optrr.survey.preparing import prepared  # noqa: PLC0415
+        from optrr.survey.results import Admission, new_token  # noqa: PLC0415
         from optrr.survey.server import address, listening, run  # noqa: PLC0415
+        from optrr.survey.store import database_url, open_database, shown  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise not_installed(error, "optrr serve needs", "serve") from error
 
+    # a design may take minutes, so quick checks come first
     if invite and kiosk:
         raise InvalidInput("--invite: a personal link is for one browser; leave out --kiosk, or the links")
     if invite and not (public_url or port):
         raise InvalidInput("--invite: the links need an address; give a --port, or the --public-url")
-    held = require_signed(content_of(source, "specification or design"), public_key)
     given = os.environ.get(_TOKEN)
     token = given or new_token()
+    admission, secure = Admission(token), _is_secure(public_url)
+    beside = source.parent / (source.name.split(".")[0] or "survey")
+    url = database_url(database or f"{beside}.db")
     own = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    start = started(Settings(held, token, database, wording, public_url, kiosk, invite, own), watched())
-    warn(start.warnings)
+    links = Links(invite, public_url or own, Path(f"{beside}.links.txt")) if invite else None
+    held = require_signed(content_of(source, "specification or design"), public_key)
+    survey = replace(prepared(held, wording, watched()), kiosk=kiosk)
+    app = survey_app(survey, open_database(url), admission, secure, links)
+    warn((*survey.warnings, *survey.unworded()))
     with listening(host, port) as bound:
         base = (public_url or address(bound)).rstrip("/")
-        shown = None if given else token
-        give(
-            Served(
-                f"{base}/",
-                start.epsilon,
-                f"{base}/results",
-                start.database,
-                shown,
-                str(start.links) if start.links else None,
-            )
-        )
-        run(start.app, bound)
-    loss = start.app.loss()
+        file = str(links.file) if links else None
+        # a token that was given is not printed, because output is often kept in a log
+        said = None if given else token
+        give(Served(f"{base}/", survey.design.epsilon, f"{base}/results", shown(url), said, file))
+        run(app, bound)
+    loss = app.loss()
     if loss is None:
         click.echo("stopped; every acknowledged report is kept", err=True)
         return
     click.echo(f"stopped; acknowledged reports may be lost, because a file {loss}", err=True)
     raise click.exceptions.Exit(1)
+
+
+def _is_secure(public_url: str | None) -> bool:
+    """Check whether respondents connect by https."""
+    if public_url is None:
+        return False
+    parts = urlsplit(public_url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise InvalidInput(f"--public-url {public_url!r}: not an address; write it like https://survey.example.org/")
+    return parts.scheme == "https"
+
+
+@dataclass(frozen=True, repr=False)
+class Served(Result):
+    """Addresses of a running survey."""
+
+    survey: str
+    epsilon: float
+    results: str
+    database: str
+    token: str | None
+    links: str | None = None
+
+    def headline(self) -> str:
+        """Summarize the survey and its total ε."""
+        return f"survey with total epsilon {epsilon_text(self.epsilon)}: {self.survey}"
+
+    def sentences(self) -> list[str]:
+        """State the address of the results and where reports are kept."""
+        token = self.token or f"from {_TOKEN}"
+        invited = [] if self.links is None else [f"by invitation only: the personal links are in {self.links}"]
+        return [f"results: {self.results}   token: {token}", *invited, f"reports are stored in {self.database}"]

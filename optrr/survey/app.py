@@ -21,11 +21,8 @@ import gzip
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial, singledispatch
-from pathlib import Path
+from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 import sqlalchemy as sa
@@ -34,20 +31,18 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.core.display import Result, epsilon_text
 from optrr.core.domain import Attribute, Domain
 from optrr.core.errors import InvalidInput
-from optrr.core.provenance import MALFORMED, Given, path_of, refuse_repeats
-from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeployedTrials, Deployment
+from optrr.core.provenance import MALFORMED, refuse_repeats
+from optrr.devices.deployment_file import Deployed, DeployedQuestions
 from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.invitations import Links, Signer, digest_of_token
 from optrr.survey.page import HEADERS, page_files
-from optrr.survey.preparing import Survey, prepared
+from optrr.survey.preparing import Survey
 from optrr.survey.results import Admission, ResultsPages
-from optrr.survey.store import GroupCommit, Receipt, Report, Store, begin_survey, database_url, open_database, shown
+from optrr.survey.store import GroupCommit, Receipt, Report, Store, begin_survey
 from optrr.survey.stored_records import AnswerPacking, Packing, StoredRecords
 from optrr.survey.words import words_record
-from optrr_solvers import SolveOptions
 
 _KEPT = json_response({"kept": True})
 _CONFLICT = "another report has this id; the first report was kept, and nothing was changed"
@@ -147,7 +142,12 @@ class ReportReader:
     """
 
     def __init__(self, identity: str, wording: str, over: Domain | Deployed, signer: Signer | None = None) -> None:
-        self._identity, self._wording, self._over, self._signer = identity, wording, _kind_of(over), signer
+        self._identity, self._wording, self._signer = identity, wording, signer
+        self._over: Any
+        if isinstance(over, DeployedQuestions):
+            self._over = _AnswerReports(over)
+        else:
+            self._over = _RecordReports(over if isinstance(over, Domain) else over.domain)
         self._decode = msgspec.json.Decoder(self._over.body).decode
         self.most_bytes = _FRAME_BYTES + self._over.most_bytes + (2 * signer.size if signer else 0)
 
@@ -252,17 +252,6 @@ class _AnswerReports:
         return self._packing.pack(sent.table, sent.cells)
 
 
-@singledispatch
-def _kind_of(over: Any) -> Any:
-    """Choose the format of reports for a deployment's domain or its queries."""
-    return _RecordReports(over)
-
-
-_kind_of.register(DeployedQuestions, _AnswerReports)
-for _kind in (Deployment, DeployedTrials):
-    _kind_of.register(_kind, lambda deployed: _RecordReports(deployed.domain))
-
-
 def _longest(attribute: Attribute) -> int:
     """Bound the bytes that a value can take in any notation."""
     return _AROUND + max(_ESCAPED * (len((text or "null").encode("utf-16-le")) // 2) for text in attribute.texts)
@@ -288,91 +277,3 @@ def _always(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Respo
         return small if "gzip" in offered else plain
 
     return endpoint
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a survey: its source, and the credentials for the results.
-
-    The source is a specification, a design file or a file of sampled tables. ``database``: see
-    :func:`optrr.survey.store.database_url`; by default ``NAME.db`` in the folder of the source. ``wording``: a
-    specification whose texts are shown with a design file. ``public_url``: the public address, if it is not the
-    server's own, which is ``address``. ``kiosk``: many people answer on one device. ``invite``: number of personal links
-    that a new survey writes to ``NAME.links.txt``.
-    """
-
-    source: Given
-    token: str
-    database: str | None = None
-    wording: Path | None = None
-    public_url: str | None = None
-    kiosk: bool = False
-    invite: int | None = None
-    address: str = ""
-
-
-@dataclass(frozen=True)
-class Start:
-    """An application ready to serve, its total ε in nats, its database, and warnings."""
-
-    app: SurveyApp
-    epsilon: float
-    database: str
-    warnings: tuple[str, ...] = ()
-    links: Path | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class Served(Result):
-    """Addresses of a running survey.
-
-    ``token`` is None if it was given by the user, because output is often kept in a log.
-    """
-
-    survey: str
-    epsilon: float
-    results: str
-    database: str
-    token: str | None
-    links: str | None = None
-
-    def headline(self) -> str:
-        """Summarize the survey and its total ε."""
-        return f"survey with total epsilon {epsilon_text(self.epsilon)}: {self.survey}"
-
-    def sentences(self) -> list[str]:
-        """State the address of the results and where reports are kept."""
-        token = self.token or "from OPTRR_RESULTS_TOKEN"
-        invited = [] if self.links is None else [f"by invitation only: the personal links are in {self.links}"]
-        return [f"results: {self.results}   token: {token}", *invited, f"reports are stored in {self.database}"]
-
-
-def started(settings: Settings, options: SolveOptions) -> Start:
-    """Open the database, and make a design for a specification without one.
-
-    Raises InvalidInput for settings that cannot be used; see also :func:`optrr.survey.preparing.prepared` and
-    :func:`optrr.survey.app.survey_app`.
-    """
-    # a design may take minutes, so quick checks come first
-    admission = Admission(settings.token)
-    secure = _is_secure(settings.public_url)
-    source = path_of(settings.source)
-    beside = source.parent / (source.name.split(".")[0] or "survey")
-    url = database_url(settings.database or f"{beside}.db")
-    links = None
-    if settings.invite is not None:
-        links = Links(settings.invite, settings.public_url or settings.address, Path(f"{beside}.links.txt"))
-    survey = replace(prepared(settings.source, settings.wording, options), kiosk=settings.kiosk)
-    app = survey_app(survey, open_database(url), admission, secure, links)
-    warnings = (*survey.warnings, *survey.unworded())
-    return Start(app, survey.design.epsilon, shown(url), warnings, links.file if links else None)
-
-
-def _is_secure(public_url: str | None) -> bool:
-    """Check whether respondents connect by https."""
-    if public_url is None:
-        return False
-    parts = urlsplit(public_url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise InvalidInput(f"``public_url`` {public_url!r}: not an address; write it like https://survey.example.org/")
-    return parts.scheme == "https"

@@ -487,7 +487,7 @@ def test_addresses_are_printed(source, monkeypatch, capsys):
     assert len(token) >= 22
     assert run_command([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert set(shown) == {"survey", "epsilon", "results", "token", "database"}
+    assert set(shown) == {"survey", "epsilon", "results", "token", "database", "links"}
     assert shown["token"] != token
     assert shown["database"] == str(source.with_name("questions.db"))
     monkeypatch.setenv("OPTRR_RESULTS_TOKEN", token)
