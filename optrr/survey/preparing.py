@@ -19,7 +19,6 @@ from optrr.allocation.sampled_tables import SampledTables, load_sampled_tables
 from optrr.allocation.sampled_uses import questions_of
 from optrr.core.design import FORMAT as DESIGN_FORMAT
 from optrr.core.design import (
-    WHOLE_TEXTS,
     Branch,
     Design,
     Specification,
@@ -30,7 +29,7 @@ from optrr.core.design import (
     save_design,
 )
 from optrr.core.display import ENGLISH
-from optrr.core.domain import Bins, listed, shown
+from optrr.core.domain import Bins, listed
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import (
     SAMPLED_TABLES,
@@ -102,7 +101,7 @@ class Survey:
     def page_json(self, invitations: Mapping[str, str | int] | None = None) -> bytes:
         """Return the page's texts, with their digest, and its settings as JSON; missing texts are left out."""
         languages = self.wording.languages
-        texts = {language: self._texts(language) for language in languages}
+        texts = {language: self.wording.given(language) for language in languages}
         settings = {"kiosk": self.kiosk, "invitations": invitations, **self._form, **self._old}
         return msgspec.json.encode({"digest": self.asked, "languages": languages, "texts": texts, **settings})
 
@@ -110,19 +109,7 @@ class Survey:
     def _old(self) -> dict[str, Any]:
         first = self.wording.languages[0]
         boxes = {"options": self._form["boxes"]} if "boxes" in self._form else {}
-        return {"language": first, **self._texts(first), **boxes}
-
-    def _texts(self, language: str) -> dict[str, Any]:
-        """Return the texts that are given in a language."""
-
-        def given(texts: Mapping[str, Any]) -> dict[str, Any]:
-            found = {key: self.wording.text(value, language) for key, value in texts.items()}
-            return {key: text for key, (text, its_language) in found.items() if text and its_language == language}
-
-        whole: dict[str, Any] = msgspec.to_builtins(self.wording)
-        parts = {key: given(whole.pop(key, {})) for key in ("questions", "labels")}
-        whole.pop("language", None)
-        return given(whole) | {key: texts for key, texts in parts.items() if texts}
+        return {"language": first, **self.wording.given(first), **boxes}
 
     @property
     def _form(self) -> dict[str, Any]:
@@ -139,19 +126,15 @@ class Survey:
     def unworded(self) -> list[str]:
         """List warnings about missing texts, and about catalogues that nobody has read."""
         wording, form = self.wording, self._form
-        names, given = self.deployment.domain.names, {key for key, _ in wording.parts()}
+        names, boxes = self.deployment.domain.names, form.get("boxes", {})
         out = list[str]()
-        if bare := [name for name in names if name not in {**wording.questions, **form.get("boxes", {})}]:
+        if bare := [name for name in names if name not in wording.questions and name not in boxes]:
             out.append(
                 f"respondents read the names of attributes in place of questions; give a question to {listed(bare)}"
             )
+        labelled = [name for name in names if name not in boxes and name not in form.get("numbers", {})]
         for language in wording.languages[len(wording.languages) == 1 :]:
-            texts = self._texts(language)
-            labelled = {**texts.get("labels", {}), **form.get("boxes", {}), **form.get("numbers", {})}
-            lack: list[str] = [key for key in WHOLE_TEXTS if key in given and key not in texts]
-            lack += [f"question of {shown(n)}" for n in wording.questions if n not in texts.get("questions", {})]
-            lack += [f"labels of {shown(n)}" for n in names if n not in labelled]
-            if lack:
+            if lack := wording.lacking(language, labelled):
                 more = f" and {len(lack) - _LISTED} others" if len(lack) > _LISTED else ""
                 out.append(
                     f"respondents who read {language} find other texts there; add {', '.join(lack[:_LISTED])}{more}"

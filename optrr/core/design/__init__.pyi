@@ -49,6 +49,5 @@ from .verification import Verification as Verification
 from .verification import is_heavy as is_heavy
 from .verification import refuse_large as refuse_large
 from .verification import total_check as total_check
-from .wording import WHOLE_TEXTS as WHOLE_TEXTS
 from .wording import Branch as Branch
 from .wording import Wording as Wording

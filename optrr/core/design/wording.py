@@ -6,7 +6,7 @@ as ``not asked``, so that the record has a value for every attribute and nothing
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -59,6 +59,25 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
             return value, first
         found = next(key for key in (language, first, *value) if key in value)
         return value[found], found
+
+    def given(self, language: str) -> dict[str, Any]:
+        """Return the texts that are given in a language, by key; ``questions`` and ``labels`` by attribute."""
+
+        def inside(texts: Mapping[str, Any]) -> dict[str, Any]:
+            found = {key: self.text(value, language) for key, value in texts.items()}
+            return {key: text for key, (text, its_language) in found.items() if text and its_language == language}
+
+        parts = {key: inside(getattr(self, key)) for key in ("questions", "labels")}
+        return inside({key: getattr(self, key) for key in WHOLE_TEXTS}) | {
+            k: texts for k, texts in parts.items() if texts
+        }
+
+    def lacking(self, language: str, labelled: Sequence[str]) -> list[str]:
+        """Name the texts that other languages have and this one lacks, with labels of these attributes."""
+        texts = self.given(language)
+        out = [key for key, _ in self.parts() if key in WHOLE_TEXTS and key not in texts]
+        out += [f"question of {shown(name)}" for name in self.questions if name not in texts.get("questions", {})]
+        return out + [f"labels of {shown(name)}" for name in labelled if name not in texts.get("labels", {})]
 
     def parts(self) -> Iterator[tuple[str, Text | Labels]]:
         """Iterate over the given texts with their places in the file."""
