@@ -5,4 +5,4 @@ import type { Store } from "./optrr.js";
  *
  * Rejects where the browser keeps nothing (storage switched off). Whoever deletes the browser's data deletes it, too.
  */
-export function browserStore(name?: string): Store;
+export function browserStore(name?: string): Store & { remove(key: string): Promise<void> };

@@ -37,5 +37,6 @@ export function browserStore(name = "optrr") {
         }
         return changed;
       }),
+    remove: (key) => transact((answers) => done(answers.delete(key))),
   };
 }

@@ -53,20 +53,6 @@ from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS
 
 # Headers of every file of the page: nothing from other servers runs, nothing is sent to them, no other page embeds this one.
 HEADERS = {**STRICT_HEADERS, "Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
-_OWN = (
-    "survey.html",
-    "style.css",
-    "survey.js",
-    "form.js",
-    "report.js",
-    "question.js",
-    "memory.js",
-    "sending.js",
-    "words.js",
-    "invitation.js",
-    "elements.js",
-    "icon.svg",
-)
 _CLIENT = ("optrr.js", "browser-store.js")
 
 
@@ -81,7 +67,8 @@ class PageFile:
 def page_files() -> dict[str, PageFile]:
     """Map paths below the survey's address to the page's files; the page is ``""``."""
     here = files(__name__)
-    sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
+    sources = {file.name: file for file in here.iterdir() if Path(file.name).suffix in MEDIA_TYPES}
+    sources |= {name: _client_file(here, name) for name in _CLIENT}
     served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
     served[""] = served.pop("survey.html")
     return served

@@ -8,13 +8,13 @@ export function element(tag, properties = {}, ...children) {
     if (key in made && !key.includes("-")) made[key] = value;
     else made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined));
+  made.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
 
-/** A heading that can be given the focus when what stands below it is new. */
-export function newHeading(text) {
-  return element("h2", { tabIndex: -1 }, text);
+/** A heading that gets the focus when what stands below it is new. */
+export function newHeading(...text) {
+  return element("h2", { tabIndex: -1 }, ...text);
 }
 
 export function button(text, act, kind = "plain") {

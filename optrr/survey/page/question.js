@@ -33,10 +33,7 @@ export const numberOf = (about, answers) =>
 export const categoriesOf = (about, number) =>
   about.reduceRight(([rest, after], { categories: { length }, categories }) => [Math.floor(rest / length), [categories[rest % length], ...after]], [number, []])[1];
 
-/**
- * How often each list holds the person's answer, and how often the set of those lists is a likely one: {match, blind}, where
- * `blind` is the frequency for lists drawn without looking at the answers.
- */
+/** How often each list holds the person's answer, as they are in {match}; lists drawn without looking at the answers do in {blind}. */
 export function chancesOf({ questions }, asked) {
   const { parts, subset_sizes, likely, threshold } = questions[asked - 1];
   const share = (list) => list.reduce((sum, x) => sum + x, 0);
@@ -47,8 +44,11 @@ export function chancesOf({ questions }, asked) {
   const rest = share(blind.filter((_, pattern) => !isLikely[pattern]));
   const match = blind.map((chance, pattern) => (isLikely[pattern] ? (chance / held) * (1 - unlikely) : (chance / rest) * unlikely));
   const holding = (chances, i) => share(chances.filter((_, pattern) => (pattern >> i) & 1));
-  return {
-    lists: parts.map((_, i) => ({ match: holding(match, i), blind: holding(blind, i) })),
-    together: { match: 1 - unlikely, blind: held },
-  };
+  return parts.map((_, i) => ({ match: holding(match, i), blind: holding(blind, i) }));
+}
+
+/** How often an attribute's answer is replaced by another one. */
+export function flipOf({ attributes, epsilon }, i) {
+  const others = attributes[i].categories.length - 1;
+  return others / (others + Math.exp(Number(epsilon.attributes[i])));
 }

@@ -1,127 +1,406 @@
-// The survey: load the questions, ask, randomize once, send only the result, show both records, forget the true answers.
+// The survey: load the questions, explain, ask one question a page, randomize once, send only the result, forget the answers.
 
+import { n, nameOf, preferred, speak, t } from "./catalog.js";
 import { button, element, newHeading } from "./elements.js";
-import { surveyForm } from "./form.js";
-import { memoryOf, Unreadable } from "./memory.js";
+import { mark, questionField } from "./fields.js";
+import { memoryOf, newIdentifier, outboxOf, Unreadable } from "./memory.js";
 import { readDeployment } from "./optrr.js";
-import { reportView } from "./report.js";
-import { deliver } from "./sending.js";
+import { involved, pagesOf, pathOf } from "./path.js";
+import { protection } from "./protection.js";
+import { askedAbout } from "./question.js";
+import { kioskView, reportView } from "./report.js";
+import { deliver, post, repeated } from "./sending.js";
+import { spoken, textsOf } from "./texts.js";
 
-const BEFORE = "You have answered before in this browser. This is your report from then.";
-const OTHER_TAB = "You have already answered in another window of this browser. That report counts; the answers you entered now were not used.";
-const LOST =
-  "The data that this browser stored for this survey cannot be read, so we cannot tell if you have answered. To keep anyone from answering twice, nothing is asked or sent. " +
-  "If you are sure that you have not answered here, delete this site's data in your browser and try again.";
+const before = () => t("You have answered before in this browser. This is your report from then.");
+const otherLink = () => t("A report was already sent from this browser. If this link belongs to another person, please open it in another browser.");
+const otherWindow = () => t("You have already answered in another window of this browser. That report counts; the answers you entered now were not used.");
+
+// Seconds after which a device that many people use is ready for the next person: after sending, and if nobody touches it.
+const [SHOWN, IDLE] = [30, 180];
 
 const content = document.getElementById("content");
 const status = document.getElementById("status");
 
+// a personal link: its token must not stay in the address bar
+const token = new URLSearchParams(location.hash.slice(1)).get("i");
+if (token) history.replaceState(null, "", location.pathname + location.search);
+
+let survey, view, language, texts;
+let person = newPerson();
+
+/** What is known of the person: in memory only. */
+function newPerson() {
+  return { entered: new Map(), isWilling: false, trial: {}, asked: undefined };
+}
+
+/** Shows a view, and again after a language switch. A view returns its element, and focuses what it wants. */
+function show(next) {
+  const isFirst = !view;
+  view = next;
+  status.textContent = "";
+  draw();
+  if (isFirst || content.contains(document.activeElement)) return;
+  document.getElementById("title").focus();
+  scrollTo(0, 0);
+}
+
+function draw() {
+  drawHeader();
+  content.replaceChildren(view());
+  content.querySelector("[tabindex='-1']")?.focus();
+}
+
 async function start() {
   if (!isSecureContext)
-    return notice("This page is not secure", "Its address must begin with https. Otherwise, others could change the page on its way to you. Nothing is asked or sent.");
+    return notice(() => [t("This page is not secure"), t("Its address must begin with https. Otherwise, others could change the page on its way to you. Nothing is asked or sent.")]);
   // start only once: a second load would replace a form that is being filled in
   content.replaceChildren();
-  status.textContent = "Loading the questions …";
+  status.textContent = t("Loading the questions …");
   try {
-    const [deployment, wording] = await Promise.all([loaded("sampler.json"), loaded("survey.json")]);
-    await ask(await readDeployment(deployment), JSON.parse(new TextDecoder().decode(wording)));
+    const [deployment, wording] = await Promise.all([loaded("sampler.json"), loaded("survey.json").then(parsed)]);
+    if (!/^[0-9a-f]{64}$/.test(wording.digest)) throw new Error(t("The server does not state which questions these are"));
+    survey = { deployment: await readDeployment(deployment), wording };
+    await switchTo(preferred(wording.languages));
+    await (wording.kiosk ? begin() : resume());
   } catch (error) {
-    notice("The survey could not be loaded", `${error.message}. Nothing was asked or sent.`, start);
+    const { message } = error;
+    notice(() => [t("The survey could not be loaded"), t("{reason}. Nothing was asked or sent.", { reason: message })], start);
   }
 }
 
 async function loaded(path) {
   const response = await fetch(path, { credentials: "omit" }).catch(() => {
-    throw new Error("The server of the survey cannot be reached");
+    throw new Error(t("The server of the survey cannot be reached"));
   });
-  if (!response.ok) throw new Error(`The server answered with ${response.status} for ${path}`);
+  if (!response.ok) throw new Error(t("The server answered with {status} for {path}", { status: String(response.status), path }));
   return response.arrayBuffer();
 }
 
-async function ask(deployment, wording) {
-  introduce(wording);
-  const survey = { deployment, wording, memory: memoryOf(deployment, wording) };
-  let kept, asked;
-  try {
-    kept = await survey.memory.entry();
-    if (!kept) asked = await survey.memory.asked();
-  } catch (error) {
-    if (error instanceof Unreadable) return notice("We cannot tell if you have answered", LOST, start);
-    const why = "Storage is switched off for this page, or this is a private window. The browser must remember your report, so that you are not asked twice.";
-    return notice("This browser cannot store your report", `${why} Please allow it, or use another browser. Nothing was asked or sent.`, start);
-  }
-  if (kept) return showReport({ ...survey, entry: kept, answers: null, note: BEFORE });
-  const submitted = (answers) => randomizeAndSend(survey, answers, asked);
-  // the total is shown before consent
-  const spent = await survey.memory.spent({ epsilon: deployment.epsilon.total });
-  content.replaceChildren(surveyForm({ deployment, wording, asked, spent, submitted }));
-  status.textContent = "";
+const parsed = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
+
+async function switchTo(next) {
+  await speak(next, (path) => loaded(path).then(parsed));
+  language = next;
+  texts = textsOf(survey.wording, next);
 }
 
-function introduce({ title, asker, introduction, language }) {
-  const texts = { title, asker: asker && `Asked by ${asker}`, introduction };
-  for (const [id, text] of Object.entries(texts)) {
+/** Title, asker and introduction, and a switch where there are several languages. */
+function drawHeader(isStart = view === startView) {
+  const say = (id, said, text) => {
     const place = document.getElementById(id);
-    if (!text) continue;
-    place.textContent = text;
-    place.hidden = false;
-    if (language) place.lang = language;
-  }
-  if (title) document.title = title;
+    place.hidden = !said;
+    if (said) place.replaceChildren(element("span", spoken(said), text ?? said.text));
+  };
+  const [title, asker] = [texts?.general("title"), texts?.general("asker")];
+  if (texts) document.title = title?.text ?? t("Survey");
+  say("title", title ?? { text: t("Survey") });
+  say("asker", asker, asker && t("Asked by {asker}", { asker: asker.text }));
+  say("introduction", isStart && texts?.general("introduction"));
+  const { languages } = survey?.wording ?? { languages: [] };
+  const choices = languages.map((each) =>
+    element("button", { type: "button", lang: each, dir: "auto", "aria-pressed": String(each === language), onclick: () => choose(each) }, nameOf(each)),
+  );
+  const place = document.getElementById("languages");
+  place.hidden = languages.length < 2 || !texts;
+  place.setAttribute("aria-label", t("Language"));
+  place.replaceChildren(...choices);
 }
 
-/** Draws, stores, sends and shows the report; returns an error message if nothing could be drawn. */
-async function randomizeAndSend(survey, answers, asked) {
-  let remembered;
+async function choose(next) {
   try {
-    remembered = await survey.memory.answer(answers, asked);
+    await switchTo(next);
   } catch (error) {
-    return `This browser could not store the report, so nothing was sent: ${error.message}`;
+    status.textContent = error.message;
+    return;
   }
-  const { isNew, ...entry } = remembered;
-  await showReport({ ...survey, entry, answers: isNew ? answers : null, note: isNew ? null : OTHER_TAB });
+  status.textContent = "";
+  draw();
+  document.querySelector("#languages [aria-pressed='true']").focus();
+}
+
+/** An ordinary visit: the report of this browser, if there is one, or else the questions. */
+async function resume() {
+  const { deployment, wording } = survey;
+  let kept;
+  try {
+    survey.memory = memoryOf(deployment, wording);
+    kept = await survey.memory.entry();
+    if (!kept) person.asked = await survey.memory.asked();
+    survey.permit = wording.invitations && (await survey.memory.permit());
+  } catch (error) {
+    if (error instanceof Unreadable)
+      return notice(
+        () => [
+          t("We cannot tell if you have answered"),
+          t("The data that this browser stored for this survey cannot be read, so we cannot tell if you have answered. To keep anyone from answering twice, nothing is asked or sent."),
+          t("If you are sure that you have not answered here, delete this site's data in your browser and try again."),
+        ],
+        start,
+      );
+    return notice(
+      () => [
+        t("This browser cannot store your report"),
+        t("Storage is switched off for this page, or this is a private window. The browser must remember your report, so that you are not asked twice."),
+        t("Please allow it, or use another browser. Nothing was asked or sent."),
+      ],
+      start,
+    );
+  }
+  if (kept) return showReport({ entry: kept, note: token ? otherLink : before });
+  if (wording.invitations && !token && !survey.permit)
+    return notice(() => [t("Please open your personal link"), t("This survey is open only to people who have a personal link. Please open the link that you were given once more.")]);
+  // another window may be the first to answer, or have answered while this one slept
+  const look = async () => {
+    if (!person) return;
+    const entry = await survey.memory.entry().catch(() => undefined);
+    if (entry && person) showReport({ entry, note: person.entered.size ? otherWindow : before });
+  };
+  survey.memory.watch(look);
+  document.addEventListener("visibilitychange", look);
+  // the total is shown before consent
+  survey.spent = await survey.memory.spent({ epsilon: deployment.epsilon.total });
+  show(startView);
+}
+
+/** A device that many people use is ready for the next person. */
+async function begin() {
+  const { deployment, wording } = survey;
+  survey.outbox ??= outboxOf(deployment, wording);
+  person = newPerson();
+  person.asked = survey.outbox.asked();
+  survey.spent = null;
+  try {
+    survey.waiting = (await survey.outbox.waiting()).length;
+  } catch {
+    return notice(() => [t("This browser cannot store your report"), t("Please allow it, or use another browser. Nothing was asked or sent.")], start);
+  }
+  survey.send ??= repeated(async () => {
+    const reports = await survey.outbox.waiting();
+    for (const [k, report] of reports.entries()) {
+      if ((await deliver(report)).state !== "sent") return true;
+      await survey.outbox.delivered(report);
+      survey.waiting = reports.length - k - 1;
+    }
+    return false;
+  });
+  if (survey.waiting) survey.send();
+  await switchTo(preferred(wording.languages));
+  show(startView);
+}
+
+/** The person's path, and the pages of the questions. */
+function way() {
+  const attributes = involved(survey.deployment, person.asked, survey.wording);
+  return { pages: pagesOf(attributes, survey.wording), path: pathOf(attributes, survey.wording, person.entered) };
+}
+
+function startView() {
+  const { deployment, wording, spent } = survey;
+  const mistake = element("p", { class: "mistake", id: "mistake", hidden: true });
+  const box = element("input", { type: "checkbox", id: "consent", checked: person.isWilling });
+  box.addEventListener("change", () => {
+    person.isWilling = box.checked;
+  });
+  const failure = element("p", { class: "mistake", role: "alert" });
+  const press = element("button", { type: "submit", class: "main" }, t("Start"));
+  const isChosen = deployment.questions?.length > 1 && !wording.kiosk;
+  const form = element(
+    "form",
+    { noValidate: true },
+    protection({ deployment, wording, texts, asked: person.asked, spent, trial: person.trial }),
+    element("div", { class: "field" }, mistake, element("label", { class: "option" }, box, element("span", {}, t("I have read how my answers are protected. I want to send my randomized answers.")))),
+    element(
+      "p",
+      { class: "quiet" },
+      isChosen ? t("Before you press the last button, nothing is sent, and this browser stores only which questions chance picked for you.") : t("Nothing is sent or stored before you press the last button."),
+    ),
+    survey.waiting > 0 && element("p", { class: "quiet" }, n("{count} report waits on this device and is sent later.", "{count} reports wait on this device and are sent later.", survey.waiting)),
+    failure,
+    press,
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    mark(box, mistake, box.checked ? null : t("Without your consent nothing is sent."));
+    if (!box.checked) return box.focus();
+    press.disabled = true;
+    const problem = await admitted();
+    press.disabled = false;
+    if (problem === null) show(() => questionView(0));
+    else failure.replaceChildren(problem);
+  });
+  return form;
+}
+
+/** Exchanges a personal link for the permit to send one report, which cannot be joined to the link; an error message, or null. */
+async function admitted() {
+  const { wording, memory } = survey;
+  if (!wording.invitations || survey.permit?.invitation) return null;
+  const { blind, unblind } = await import("./invitation.js");
+  const fresh = async () => {
+    const id = newIdentifier();
+    return { token, id, ...(await blind(wording.invitations, id)) };
+  };
+  // kept first: the same link is answered only once
+  const made = await fresh();
+  const permit = await memory.permit((kept) => (kept && (kept.invitation || !token || kept.token === token) ? kept : made));
+  if (!permit.invitation) {
+    const response = await post("invitations", { token: permit.token, blinded: permit.blinded });
+    if (response?.status === 403) return t("This link is not known. Please check that it is complete, or ask for a new one.");
+    if (response?.status === 409) return t("This link was already used in another browser. Please go on there.");
+    if (!response?.ok) return t("The survey could not be reached. Is this device online?");
+    const { signature } = await response.json();
+    const invitation = await unblind(wording.invitations, permit.id, permit.secret, signature);
+    survey.permit = await memory.permit((kept) => (kept.invitation ? kept : { id: permit.id, invitation }));
+  } else survey.permit = permit;
   return null;
 }
 
-/** Shows a report, and sends it unless the collector has it. */
-async function showReport({ memory, ...shown }) {
-  const spent = await memory.spent();
-  let { entry, answers, note } = shown;
-  let outcome = { state: entry.delivered ? "sent" : "sending" };
-  const draw = () => {
-    content.replaceChildren(reportView({ ...shown, entry, answers, note, outcome, spent, again: send, forget }));
-    status.textContent = outcome.state === "sending" ? "Sending your report …" : "";
-    if (outcome.state !== "sending") document.getElementById("outcome").focus();
+function questionView(k) {
+  const { wording } = survey;
+  const { pages, path } = way();
+  const asked = new Set(path.members(k));
+  const members = pages[k].filter(({ name }) => asked.has(name));
+  const field = questionField({ members, wording, texts, entered: person.entered, place: `q-${k}` });
+  const failure = element("p", { class: "mistake", role: "alert" });
+  const press = element("button", { type: "submit", class: "main" });
+  const label = element("p", { id: "progress", class: "quiet" });
+  const bar = element("progress", { "aria-hidden": "true" });
+  const describe = () => {
+    const { k: position, n: count, isOpen } = way().path.progress(k);
+    label.textContent = isOpen ? t("Question {k} of at most {n}", { k: position, n: count }) : t("Question {k} of {n}", { k: position, n: count });
+    [bar.max, bar.value] = [count, position];
+    press.textContent = way().path.next(k) < 0 ? t("Randomize my answers and send the result") : t("Next");
   };
+  const back = () => show(path.back(k) < 0 ? startView : () => questionView(path.back(k)));
+  const form = element(
+    "form",
+    { autocomplete: "off", noValidate: true },
+    label,
+    bar,
+    field.block,
+    failure,
+    element("div", { class: "steps" }, press, button(t("Back"), back)),
+    survey.outbox && button(t("Start over for the next person"), begin),
+  );
+  field.heading.setAttribute("aria-describedby", "progress");
+  describe();
+  form.addEventListener("change", describe);
+  form.addEventListener("input", describe);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!field.check()) return;
+    const next = way().path.next(k);
+    if (next >= 0) return show(() => questionView(next));
+    press.disabled = true;
+    const problem = await randomizeAndSend(way().path.record(askedAbout(survey.deployment, person.asked)));
+    press.disabled = false;
+    if (problem) failure.replaceChildren(problem);
+  });
+  return form;
+}
+
+/** Draws, stores, sends and shows the report; returns an error message if nothing could be drawn. */
+async function randomizeAndSend(answers) {
+  try {
+    if (survey.outbox) showKiosk(await survey.outbox.answer(answers, person.asked), answers);
+    else {
+      const { isNew, ...entry } = await survey.memory.answer(answers, person.asked, survey.permit);
+      showReport({ entry, answers: isNew ? answers : null, note: isNew ? null : otherWindow });
+    }
+  } catch (error) {
+    return t("This browser could not store the report, so nothing was sent: {reason}", { reason: error.message });
+  }
+  return null;
+}
+
+/** Shows a report, and sends it unless the collector has it; `answers` are the entered ones, if they are known. */
+async function showReport({ entry, answers = null, note = null }) {
+  const { memory } = survey;
+  person = null;
+  let outcome = { state: entry.delivered ? "sent" : "sending" };
+  const spent = await memory.spent();
   const forget = () => {
     answers = null;
     draw();
   };
-  const send = async () => {
-    outcome = { state: "sending" };
-    draw();
-    outcome = await keep().then(() => deliver(entry.report), () => ({ state: "unkept", reason: null }));
-    // if this is not remembered, the same report is sent again at the next visit
-    if (outcome.state === "sent") await memory.delivered(entry).catch(() => {});
-    draw();
+  const again = () => {
+    status.textContent = t("Sending your report …");
+    return sending();
+  };
+  const redraw = (next) => {
+    const isNew = next.state !== outcome.state || next.status !== outcome.status || status.textContent;
+    outcome = next;
+    status.textContent = "";
+    if (isNew) draw();
   };
   // the browser's data may have been deleted since the report was made, and another window may have made another one
   const keep = async () => {
     const { id } = entry.report;
     entry = await memory.keep(entry);
-    if (entry.report.id !== id) [answers, note] = [null, OTHER_TAB];
+    if (entry.report.id !== id) [answers, note] = [null, otherWindow];
   };
-  // see the form: the entered answers are gone when the page is left
+  const sending = repeated(async () => {
+    const next = await keep().then(
+      () => (entry.delivered ? { state: "sent" } : deliver(entry.report)),
+      () => ({ state: "unkept" }),
+    );
+    // if this is not remembered, the same report is sent again at the next visit
+    if (next.state === "sent") await memory.delivered(entry).catch(() => {});
+    redraw(next);
+    return next.state === "waiting";
+  });
+  memory.watch(async () => {
+    const kept = await memory.entry().catch(() => undefined);
+    if (kept?.delivered && outcome.state !== "sent") sending();
+  });
   addEventListener("pagehide", forget);
-  return outcome.state === "sending" ? send() : draw();
+  show(() => reportView({ ...survey, texts, entry, answers, note: note?.(), outcome, spent, again, forget }));
+  if (outcome.state === "sending") sending();
 }
 
-function notice(heading, text, again) {
-  const title = newHeading(heading);
-  const retry = again ? button("Try again", again, "main") : null;
-  content.replaceChildren(element("section", { class: "notice" }, title, element("p", {}, text), ...(retry ? [retry] : [])));
+/** Thanks one of many people on a device, and gets ready for the next one. */
+async function showKiosk(report, answers) {
+  person = null;
+  restartIdle();
+  let outcome = { state: "sending" };
+  const next = () => {
+    answers = null;
+    return begin();
+  };
+  const send = async () => {
+    outcome = await deliver(report);
+    if (outcome.state === "sent") await survey.outbox.delivered(report);
+    survey.send();
+    if (answers) draw();
+  };
+  show(() => kioskView({ ...survey, texts, report, answers, outcome, seconds: SHOWN, again: send, next }));
+  await send();
+}
+
+let leaving;
+
+/** On a device that many people use, starts over if nobody touches it. */
+function restartIdle() {
+  clearTimeout(leaving);
+  if (survey?.outbox) leaving = setTimeout(begin, 1000 * (person ? IDLE : SHOWN));
+}
+
+function notice(text, again) {
+  show(() => {
+    const [heading, ...sentences] = text();
+    return element("section", { class: "notice" }, newHeading(heading), ...sentences.map((each) => element("p", {}, each)), again && button(t("Try again"), again, "main"));
+  });
   status.textContent = "";
-  title.focus();
 }
 
+// a page cached for the back button must not show the answers to the next person
+addEventListener("pagehide", () => {
+  if (!person) return;
+  const { asked } = person;
+  person = { ...newPerson(), asked };
+  if (view !== startView && texts) show(startView);
+});
+
+for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, restartIdle);
 start();
