@@ -1,9 +1,10 @@
 // One question on the page. Everything that is entered goes to `entered`, in memory only, so that a language switch and Back keep it.
 
-import { number, t, typedNumber } from "./catalog.js";
+import { t, typedNumber } from "./catalog.js";
 import { element } from "./elements.js";
 import { binOf } from "./path.js";
 import { at, spoken } from "./texts.js";
+import { rangeText } from "./words.js";
 
 // Maximum number of answers shown as radio buttons; more become a drop-down list.
 const MOST_RADIOS = 8;
@@ -116,19 +117,11 @@ function numberField({ attribute, choices, bins, texts, entered, place, mistake 
     const value = entered.get(attribute.name);
     if (typeof value === "number") return null;
     if (Number.isNaN(typedNumber(value ?? ""))) return t("Please enter a number.");
-    return binOf(bins, typedNumber(value)) === undefined ? outsideText(bins) : null;
+    if (binOf(bins, typedNumber(value)) !== undefined) return null;
+    return t("Please enter a number in this range: {range}.", { range: rangeText(bins.edges[0], bins.edges.at(-1), bins.closed) });
   };
   const hint = element("p", { class: "quiet" }, t("Your device turns the number into a range, such as “{range}”. The number itself is not used.", { range: texts.answer(attribute, 0).text }));
   const rows = others.map((code, k) => option(ticks[k], texts.answer(attribute, code)));
   const field = labelled({ attribute, texts, place, mistake, hint, input: [input, ...rows] });
   return { ...field, check: checking(input, input, mistake, problem) };
-}
-
-function outsideText({ edges, closed }) {
-  const [least, most] = [edges[0], edges.at(-1)].map((edge) => edge !== null && number(edge));
-  const isLeft = closed !== "right";
-  if (!most) return isLeft ? t("Please enter a number of at least {least}.", { least }) : t("Please enter a number above {least}.", { least });
-  if (!least) return isLeft ? t("Please enter a number below {most}.", { most }) : t("Please enter a number of at most {most}.", { most });
-  if (isLeft) return t("Please enter a number of at least {least} and below {most}.", { least, most });
-  return t("Please enter a number above {least} and at most {most}.", { least, most });
 }

@@ -2,6 +2,7 @@
 
 import { pageLanguage, t } from "./catalog.js";
 import { element } from "./elements.js";
+import { rangeText } from "./words.js";
 
 /** The text that `pick` finds in the texts of a language; undefined if no language has it. */
 function found({ languages, texts }, language, pick) {
@@ -18,18 +19,21 @@ export const at = (object, key) => (object && Object.hasOwn(object, key) ? objec
 /** A survey's texts for a reader of `language`. */
 export function textsOf(wording, language) {
   const first = wording.languages[0];
-  const general = (key) => found(wording, language, (texts) => texts[key]);
-  const question = ({ name }) => found(wording, language, (texts) => at(texts.questions, name)) ?? { text: name, lang: first };
+  const asked = (name) => found(wording, language, ({ questions }) => at(questions, name));
+  const box = ({ name }) => at(wording.boxes, name);
+  /** The range of a bin that has no text of its own, but only the notation of an interval. */
+  const range = ({ name, categories }, code) => {
+    const { edges = [], closed } = at(wording.numbers, name) ?? {};
+    return code < edges.length - 1 && /^([[(].+, .+[\])]|[<>]=? .+)$/.test(categories[code]) ? { text: rangeText(edges[code], edges[code + 1], closed), lang: pageLanguage() } : undefined;
+  };
   return {
-    general,
-    question: (attribute) => {
-      const box = at(wording.boxes, attribute.name);
-      return (box && found(wording, language, (texts) => at(texts.questions, attribute.name))) ?? (box ? { text: `${box[0]}: ${box[1] ?? ""}`, lang: first } : question(attribute));
-    },
-    /** The text of one check box. */
-    option: (attribute) => found(wording, language, (texts) => at(texts.questions, attribute.name)) ?? category(at(wording.boxes, attribute.name)[1], first),
-    column: (name) => found(wording, language, (texts) => at(texts.questions, name)) ?? { text: name, lang: first },
-    answer: ({ name, categories }, code) => found(wording, language, (texts) => at(texts.labels, name)?.[code]) ?? category(categories[code], first),
+    general: (key) => found(wording, language, (texts) => texts[key]),
+    question: (attribute) => asked(attribute.name) ?? { text: box(attribute)?.join(": ") ?? attribute.name, lang: first },
+    /** The text of one check box, and of all boxes of a column. */
+    option: (attribute) => asked(attribute.name) ?? category(box(attribute)[1], first),
+    column: (name) => asked(name) ?? { text: name, lang: first },
+    answer: (attribute, code) =>
+      found(wording, language, ({ labels }) => at(labels, attribute.name)?.[code]) ?? range(attribute, code) ?? category(attribute.categories[code], first),
   };
 }
 

@@ -72,21 +72,39 @@ export function heldText(match, answer) {
   return t("Of 100 people who would answer “{answer}”, {held} send answers that include it.", { answer, held: outOf100(match) });
 }
 
-/** What the recorded answer reveals: `answer` and `recorded` are texts, `share` the part of others that are recorded alike. */
+// From this factor between a person's and everybody else's chance of a report, an answer is hardly protected (95 to 5).
+const REVEALING = 20;
+
+/** A proportion as a number of 100 people, or of 1,000 and so on, so that it is no fraction of a person. */
+function outOf(share) {
+  const people = [100, 1000, 10_000, 100_000].find((x) => share * x >= 2.5) ?? 1e6;
+  return { people, changed: Math.round(share * people) || t("fewer than 1") };
+}
+
+/** What the recorded answer reveals: `answer` is its text, `sizes` the number of answers, `other` the only other one, if there is one. */
 export function verdictText({ isSame, flip, sizes, answer, other }) {
-  if (!isSame) return t("Changed by chance. This happens to {changed} of 100 people who answer like you, so nobody else can be sure what you answered.", { changed: outOf100(flip) });
+  if (!isSame) return t("Changed by chance. This happens to {changed} of {people} people who answer like you.", outOf(flip));
   const alike = flip / (sizes - 1);
-  if (Math.round(100 * alike) === 0) return t("Recorded as you answered. Fewer than 1 of 100 people with another answer is recorded like this. That protects this answer very little.");
-  const changed = outOf100(alike);
-  if (other) return t("Recorded as you answered. Nobody else can tell: of 100 people who would answer “{other}”, {changed} are recorded as “{answer}” as well.", { other, changed, answer });
-  return t("Recorded as you answered. Nobody else can tell: of 100 people with any other answer, {changed} are recorded as “{answer}” as well.", { changed, answer });
+  const values = { ...outOf(alike), answer };
+  if (1 - flip >= REVEALING * alike) return t("Recorded as you answered. Of {people} people with any other answer, only {changed} are recorded as “{answer}” as well. That protects this answer very little.", values);
+  if (other) return t("Recorded as you answered. Nobody else can tell: of {people} people who would answer “{other}”, {changed} are recorded as “{answer}” as well.", { ...values, other });
+  return t("Recorded as you answered. Nobody else can tell: of {people} people with any other answer, {changed} are recorded as “{answer}” as well.", values);
 }
 
 /** What the answers that were sent reveal: `match` is the chance that they include the own one of `from`. */
 export function listVerdictText({ isHeld, match, named, from }) {
-  if (!isHeld) return t("Your answer is not among them. This happens to {changed} of 100 people who answer like you.", { changed: outOf100(1 - match) });
-  const alike = outOf100((named - match) / (from - 1));
-  return t("Your answer is among them. Nobody else can tell: of 100 people with any other answer, {changed} send answers that include yours as well.", { changed: alike });
+  if (!isHeld) return t("Your answer is not among them. This happens to {changed} of {people} people who answer like you.", outOf(1 - match));
+  const alike = (named - match) / (from - 1);
+  if (match >= REVEALING * alike) return t("Your answer is among them. Of {people} people with any other answer, only {changed} send it as well. That protects this answer very little.", outOf(alike));
+  return t("Your answer is among them. Nobody else can tell: of {people} people with any other answer, {changed} send it as well.", outOf(alike));
+}
+
+/** The range of a bin of numbers, whose edges are null where it has no end. */
+export function rangeText(least, most, closed) {
+  const isLeft = closed !== "right";
+  if (least === null) return isLeft ? t("below {most}", { most }) : t("up to {most}", { most });
+  if (most === null) return isLeft ? t("{least} or more", { least }) : t("more than {least}", { least });
+  return isLeft ? t("from {least} to below {most}", { least, most }) : t("more than {least}, up to {most}", { least, most });
 }
 
 /** An ε with three decimals, rounded up, from its decimal text with 15 places. */
