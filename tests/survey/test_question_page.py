@@ -2,7 +2,10 @@
 
 import io
 import json
+import math
+import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import browsers
@@ -43,8 +46,8 @@ def stream_for(table: int, seed: int = 1) -> bytes:
 
 
 def shown(page: Any) -> list[str]:
-    """The questions on the page, in their order."""
-    return page.locator("fieldset > legend, .field > label:not(.option)").all_inner_texts()
+    """The questions that the start page explains, in their order."""
+    return page.locator("details strong").all_text_contents()
 
 
 def texts(table: int) -> list[str]:
@@ -52,11 +55,30 @@ def texts(table: int) -> list[str]:
 
 
 def fill_in(page: Any, table: int) -> None:
-    test_page.fill_in(page, {name: TRUTH[name] for name in TABLES[table - 1]})
+    """Consent, and answer; questions stand in the order of the design."""
+    names = [name for name in DOMAIN.names if name in TABLES[table - 1]]
+    test_page.fill_in(page, {name: TRUTH[name] for name in names})
+
+
+def matches(server: Server, table: int) -> list[float]:
+    """How often each list holds the person's answer, by the weights of all patterns."""
+    question = json.loads(server.get("/sampler.json"))["questions"][table - 1]
+    sizes = [DOMAIN.sizes[i] for i in question["attributes"]]
+    chosen = question["subset_sizes"]
+    parts = sizes if len(chosen) == len(sizes) else [math.prod(int(r) for r in sizes)]
+    weights = {
+        pattern: math.prod(k if pattern >> i & 1 else r - k for i, (k, r) in enumerate(zip(chosen, parts, strict=True)))
+        for pattern in range(2 ** len(parts))
+    }
+    unlikely = Fraction(int(question["threshold"], 16), 16 ** len(question["threshold"]))
+    kinds = {True: 1 - unlikely, False: unlikely}
+    totals = {kind: sum(int(w) for p, w in weights.items() if (p in question["likely"]) is kind) for kind in kinds}
+    chance = {p: kinds[p in question["likely"]] * int(w) / totals[p in question["likely"]] for p, w in weights.items()}
+    return [float(sum(c for p, c in chance.items() if p >> i & 1)) for i in range(len(parts))]
 
 
 def word(name: str, code: int) -> str:
-    return DOMAIN[name].texts[code] or "No answer"
+    return DOMAIN[name].texts[code] or "I prefer not to say"
 
 
 @pytest.mark.parametrize("table", range(1, 5))
@@ -72,18 +94,21 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert not test_page.sideways(page)
         notice = page.locator(".notice").inner_text()
-        asked = {
-            1: "You are asked 1 of the 4 questions",
-            4: "Which of the 4 kinds of lists you get was drawn by chance",
-        }
-        assert asked.get(table, "You are asked 2 of the 4 questions") in notice
-        lists = page.locator(".notice ol li").all_inner_texts()
+        assert "Your device sends a few possible answers. Chance decides whether yours is among them." in notice
+        counts = [f"You are asked {len(names)} of the 4 questions"] if table < 4 else []
+        assert re.findall(r"You are asked \d of the 4 questions", notice) == counts
         sizes = [DOMAIN[name].size for name in names]
+        lists = page.locator("details li").all_inner_texts()
         parts = REPORTS[table - 1].parts(sizes)
-        assert len(lists) == len(parts) + (len(parts) > 1)
-        for said, k, r in zip(lists, REPORTS[table - 1].subset_sizes, parts, strict=False):
-            what = "answers" if len(parts) == len(sizes) else "combinations of answers"
-            assert f"The list holds {k} of {r} {what}." in said
+        assert len(lists) == len(parts)
+        examples = page.locator(".example").all_inner_texts()
+        for said, example, k, r, match in zip(
+            lists, examples, REPORTS[table - 1].subset_sizes, parts, matches(server, table), strict=True
+        ):
+            hundred = math.floor(100 * match + 0.5)
+            assert f"Your device sends {k} of {r} possible answers. For {hundred} of 100 people," in said
+            held = f"{100 - hundred} are recorded" if k == 1 else f"{hundred} send answers that include it"
+            assert held in example
         fill_in(page, table)
         test_page.press(page)
         test_page.wait_for(page, "Your report was sent")
@@ -113,8 +138,8 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
             own_words = " · ".join(word(name, TRUTH[name]) for name in group)
             assert card.locator("dd li").all_inner_texts() == inside
             assert card.locator("dd").first.inner_text() == own_words
-            verdict = "Your answer is listed." if own_words in inside else "Your answer is not listed."
-            assert card.locator(".verdict").inner_text() == verdict
+            verdict = "Your answer is among them." if own_words in inside else "Your answer is not among them."
+            assert card.locator(".verdict").inner_text().startswith(verdict)
 
 
 def test_a_reload_another_window_and_a_later_visit_ask_the_same_question(browser, server, tmp_path):
@@ -165,7 +190,7 @@ def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(b
     with test_page.visitor(browser, server, stream=stream_for(4)) as page:
         bodies = test_page.reports_of(page)
         assert page.evaluate(NOTED_BEFORE) == [[4], []]
-        assert page.get_by_text("Only the random choice named above is stored").is_visible()
+        assert page.get_by_text("this browser stores only which questions chance picked for you").is_visible()
         fill_in(page, 4)
         assert page.evaluate(NOTED_BEFORE) == [[4], []]
         test_page.press(page)
@@ -177,10 +202,10 @@ def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(b
         ]
         stored = page.evaluate(test_page.STORED)
         page.reload()
-        test_page.send_again(page)
+        test_page.wait_for(page, "Your report was sent")
         assert page.get_by_text("You have answered before in this browser").is_visible()
-        assert page.get_by_text("You entered", exact=True).count() == 0
-    assert bodies == [bodies[0]] * 2
+        assert page.get_by_text("You answered", exact=True).count() == 0
+    assert len(bodies) == 1
     for name, code in TRUTH.items():
         assert word(name, code) not in stored and word(name, code) not in bodies[0]
 
@@ -219,6 +244,9 @@ def test_a_window_whose_question_was_deleted_shows_the_report_that_was_made_sinc
     deleted = "() => new Promise((resolve) => (indexedDB.deleteDatabase('optrr-asked').onsuccess = resolve))"
     with test_page.visitor(browser, server, stream=stream_for(1)) as page:
         page.evaluate(deleted)
+        # this window does not hear of the other one
+        page.evaluate("BroadcastChannel.prototype.postMessage = () => {}")
+        page.context.add_init_script("BroadcastChannel.prototype.postMessage = () => {};")
         page.context.add_init_script(test_page.FIXED.replace("STREAM", json.dumps(list(stream_for(2, seed=2)))))
         other = test_page.opened(page.context)
         assert [shown(page), shown(other)] == [texts(1), texts(2)]
@@ -254,13 +282,13 @@ def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
     test_page.answering(server)
     with test_page.visitor(browser, server) as page:
         bodies = test_page.reports_of(page)
-        assert "draws a list of some of the possible answers to the question" in page.locator(".notice").inner_text()
+        assert "Your device sends a few possible answers." in page.locator(".notice").inner_text()
         assert "You are asked" not in page.locator(".notice").inner_text()
         # nothing had to be drawn before
-        assert page.get_by_text("Nothing is sent or stored before you press the button.").is_visible()
+        assert page.get_by_text("Nothing is sent or stored before you press the last button.").is_visible()
         assert page.evaluate(NOTED_BEFORE) == [[], []]
-        page.locator("#q-0").select_option("17")
-        page.locator("#consent").check()
+        test_page.begin(page)
+        test_page.choose(page, 17)
         test_page.press(page)
         test_page.wait_for(page, "Your report was sent")
         assert not test_page.sideways(page)
@@ -269,6 +297,8 @@ def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
         assert listed[:-1] == report["cells"].split(" ")[:40]
         assert listed[-1] == "and 50 more, under “The exact report” below"
         is_listed = "17" in report["cells"].split(" ")
-        assert page.locator(".verdict").inner_text() == f"Your answer is {'' if is_listed else 'not '}listed."
+        assert (
+            page.locator(".verdict").inner_text().startswith(f"Your answer is {'' if is_listed else 'not '}among them.")
+        )
         assert report["id"] in test_page.kept_by(server)
     assert server.stop() == 0

@@ -97,12 +97,12 @@ function drawHeader(isStart = view === startView) {
   say("title", title ?? { text: t("Survey") });
   say("asker", asker, asker && t("Asked by {asker}", { asker: asker.text }));
   say("introduction", isStart && texts?.general("introduction"));
-  const { languages } = survey?.wording ?? { languages: [] };
+  const languages = texts && survey.wording.languages.length > 1 ? survey.wording.languages : [];
   const choices = languages.map((each) =>
     element("button", { type: "button", lang: each, dir: "auto", "aria-pressed": String(each === language), onclick: () => choose(each) }, nameOf(each)),
   );
   const place = document.getElementById("languages");
-  place.hidden = languages.length < 2 || !texts;
+  place.hidden = languages.length === 0;
   place.setAttribute("aria-label", t("Language"));
   place.replaceChildren(...choices);
 }
@@ -340,13 +340,18 @@ async function showReport({ entry, answers = null, note = null }) {
     entry = await memory.keep(entry);
     if (entry.report.id !== id) [answers, note] = [null, otherWindow];
   };
-  const sending = repeated(async () => {
+  const attempt = async () => {
     const next = await keep().then(
       () => (entry.delivered ? { state: "sent" } : deliver(entry.report)),
       () => ({ state: "unkept" }),
     );
     // if this is not remembered, the same report is sent again at the next visit
     if (next.state === "sent") await memory.delivered(entry).catch(() => {});
+    return next;
+  };
+  const sending = repeated(async () => {
+    // one window after the other: what one has sent, the others need not
+    const next = await navigator.locks.request("optrr", attempt);
     redraw(next);
     return next.state === "waiting";
   });
