@@ -415,19 +415,15 @@ def test_what_the_page_says_of_the_lists_is_so(tmp_path: Path) -> None:
         given.append({"text": each.to_bytes().decode(), "reports": [*own, *(own[0] | change for change in wrong)]})
     for each, result, task in zip(deployed, in_node(module, "looked", given), given, strict=True):
         for question, shape, said in zip(each.questions, each.shapes, result["chances"], strict=True):
-            unlikely = question.threshold / (1 << each.bits)
             drawn = Fraction(question.threshold, 1 << each.bits)
             records, reports, chances = enumerated(shape, 1.0, question.report, drawn)
             parts = question.report.parts(shape)
             for x in records:
                 own = x if len(parts) == len(shape) else (int(np.ravel_multi_index(x, shape)),)
-                for i, one in enumerate(said["lists"]):
+                for i, one in enumerate(said):
                     assert abs(one["match"] - float(sum(chances[y, x] for y in reports if own[i] in y[i]))) < 1e-9
-            held = question.report.likely_weight(shape) / np.prod(shape)
-            assert abs(said["together"]["match"] - (1 - unlikely)) < 1e-12
-            assert abs(said["together"]["blind"] - held) < 1e-12
             blind = [k / r for k, r in zip(question.report.subset_sizes, parts, strict=True)]
-            assert np.allclose([one["blind"] for one in said["lists"]], blind, atol=1e-12)
+            assert np.allclose([one["blind"] for one in said], blind, atol=1e-12)
         assert all(all(list_) for list_ in result["numbers"])
         for report, members in zip(task["reports"], result["members"], strict=True):
             table, cells = report["table"], report["cells"]
@@ -436,31 +432,3 @@ def test_what_the_page_says_of_the_lists_is_so(tmp_path: Path) -> None:
             assert (members is not None) == right, report
             if members is not None:
                 assert "|".join(" ".join(map(str, m)) for m in members) == report["cells"]
-
-
-def test_the_words_for_lists() -> None:
-    words = of_the_page("words.js")
-    lists = [
-        {"named": 2, "from": 5, "match": 0.618, "blind": 0.4, "combinations": False},
-        {"named": 1, "from": 900, "match": 0.003, "blind": 1 / 900, "combinations": True},
-    ]
-    assert in_node(words, "listText", lists) == [
-        "The list holds 2 of 5 answers. In about 62 of 100 reports it holds yours. A list drawn without a look at your answers "
-        "would hold yours in about 40 of 100 reports.",
-        "The list holds 1 of 900 combinations of answers. In fewer than 1 of 100 reports it holds yours. A list drawn without "
-        "a look at your answers would hold yours in fewer than 1 of 100 reports.",
-    ]
-    together = [
-        {"likely": likely, "lists": lists, "match": 0.731, "blind": 0.5}
-        for likely, lists in [([0, 3], 2), ([4], 3), ([3, 5, 6, 7], 3), ([0, 3, 5, 6, 9], 4)]
-    ]
-    said = [
-        text.partition("reports, ")[2].partition(". For lists")[0] for text in in_node(words, "togetherText", together)
-    ]
-    assert said == [
-        "one of these is true: no list holds your answer; both lists hold your answers",
-        "only list 3 holds your answer",
-        "one of these is true: only the lists 1, 2 hold your answers; only the lists 1, 3 hold your answers; only the lists "
-        "2, 3 hold your answers; all lists hold your answers",
-        "the lists that hold your answers are one of 5 choices (of 16) that the file calls likely",
-    ]

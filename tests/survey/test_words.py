@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def test_odds_in_percent_are_rounded_up():
         ("1.000000000000000", "1.000"),
         ("1.000000000000001", "1.001"),
         ("12.345678901234567", "12.346"),
-        ("999.999999999999999", "1000.000"),
+        ("999.999999999999999", "1,000.000"),
     ],
 )
 def test_an_epsilon_is_rounded_up_exactly(text, expected):
@@ -69,15 +70,119 @@ def test_the_sentence_before_anything_is_drawn():
     assert "no more than before" in nothing
 
 
-def test_how_often_an_answer_is_replaced_is_said_of_a_hundred_reports():
-    texts = called(WORDS, "changeText", [0.0, 0.004, 0.274, 0.5, 0.999])
-    assert [re.findall(r"[0-9]+ of 100", x) for x in texts] == [
-        ["1 of 100"],
-        ["1 of 100"],
-        ["27 of 100"],
-        ["50 of 100"],
-        [],
+def spread(function: str, tasks: list[list[object]], folder: Path, catalogue: object = None) -> list[str]:
+    """What a function of the page says for each list of arguments, in the language of a catalogue."""
+    module = folder / "spread.mjs"
+    urls = {name: json.dumps(of_the_page(f"{name}.js").as_uri()) for name in ("words", "catalog")}
+    use = "" if catalogue is None else f"use({json.dumps(catalogue)});"
+    module.write_text(
+        f"import * as words from {urls['words']}; import * as catalog from {urls['catalog']};"
+        f"const {{ use }} = catalog; {use} export const said = (given) => ({{ ...catalog, ...words }}).{function}(...given);",
+        encoding="utf-8",
+    )
+    return called(module, "said", tasks)
+
+
+def test_how_often_an_answer_is_replaced_is_said_of_a_hundred_people(tmp_path):
+    texts = spread("changeText", [[x, "yes"] for x in (0.004, 0.274, 0.5, 0.999)], tmp_path)
+    assert texts == [
+        f"Of 100 people who would answer “yes”, {x} are recorded with another answer."
+        for x in ("fewer than 1", "27", "50", "nearly all")
     ]
+    assert spread("changeText", [[0.2689, "yes", "no"]], tmp_path) == [
+        "Of 100 people who would answer “yes”, 27 are recorded as “no”."
+    ]
+
+
+def test_what_a_recorded_answer_reveals_is_said_by_the_number_of_others_with_it(tmp_path):
+    def verdict(epsilon, sizes, **more):
+        flip = (sizes - 1) / (sizes - 1 + np.exp(epsilon))
+        return [{"flip": flip, "sizes": sizes, "answer": "a", "isSame": True, **more}]
+
+    certain = verdict(4, 2, other="b")
+    said = spread(
+        "verdictText",
+        [verdict(1, 2, other="b"), verdict(1, 2, isSame=False), verdict(0.5, 200), certain, verdict(12, 2)],
+        tmp_path,
+    )
+    start = "Recorded as you answered."
+    assert said == [
+        f"{start} Nobody else can tell: of 100 people who would answer “b”, 27 are recorded as “a” as well.",
+        "Changed by chance. This happens to 27 of 100 people who answer like you.",
+        f"{start} Nobody else can tell: of 1,000 people with any other answer, 5 are recorded as “a” as well.",
+        f"{start} Of 1,000 people with any other answer, only 18 are recorded as “a” as well. That protects this answer "
+        "very little.",
+        f"{start} Of 1,000,000 people with any other answer, only 6 are recorded as “a” as well. That protects this answer "
+        "very little.",
+    ]
+
+
+def test_what_was_sent_for_a_local_query_reveals_is_said(tmp_path):
+    held = {"isHeld": True, "match": 0.618, "named": 2, "from": 5}
+    said = spread(
+        "listVerdictText", [[held], [held | {"isHeld": False}], [held | {"match": 0.9988, "named": 1}]], tmp_path
+    )
+    # (2 − 0.618)/4 and (1 − 0.9988)/4
+    assert said == [
+        "Your answer is among them. Nobody else can tell: of 100 people with any other answer, 35 send it as well.",
+        "Your answer is not among them. This happens to 38 of 100 people who answer like you.",
+        "Your answer is among them. Of 10,000 people with any other answer, only 3 send it as well. That protects this "
+        "answer very little.",
+    ]
+
+
+ARABIC = {
+    "language": "ar",
+    "direction": "rtl",
+    "plurals": {"zero": 0, "one": 1, "two": 2, "few": 3, "many": 4, "other": 5},
+    "messages": {"{count} try so far": ["z", "o", "t", "f {count}", "m {count}", "x {count}"], "Try it": ["جرّب"]},
+}
+
+
+def test_plurals_and_numbers_are_those_of_the_language(tmp_path):
+    tries = [["{count} try so far", "{count} tries so far", x] for x in (0, 1, 2, 5, 1234, 100)]
+    assert spread("n", tries, tmp_path) == [
+        *(
+            "0 tries so far",
+            "1 try so far",
+            "2 tries so far",
+            "5 tries so far",
+            "1,234 tries so far",
+            "100 tries so far",
+        )
+    ]
+    assert spread("n", tries, tmp_path, ARABIC) == ["z", "o", "t", "f 5", "m 1,234", "x 100"]
+    assert spread("t", [["Try it"], ["Next"], ["{a} of {a}", {"a": 0.5}]], tmp_path, ARABIC) == [
+        "جرّب",
+        "Next",
+        "0.5 of 0.5",
+    ]
+    # no shorter form for four digits
+    spanish = ARABIC | {"language": "es", "direction": "ltr", "messages": {}}
+    assert spread("number", [[1234.5]], tmp_path, spanish) == ["1.234,5"]
+
+
+@pytest.mark.parametrize(
+    ("language", "typed"),
+    [
+        ("en", {"18": 18, "-3": -3, "18.5": 18.5, "18,5": 18.5, "1,234": 1234, "1,234.5": 1234.5, " 7 ": 7, ".5": 0.5}),
+        ("de", {"18,5": 18.5, "18.5": 18.5, "1.234": 1234, "1.234.567,8": 1234567.8, "1 234": 1234, "−2": -2}),
+        ("fr", {"1\u202f234,5": 1234.5, "1.234": 1.234}),
+        ("ar", {"٢٥": 25, "١٨٫٥": 18.5, "۴۲": 42}),
+        ("ja", {"３５": 35, "35": 35, "１２．５": 12.5}),
+        ("pl", {**dict.fromkeys(["", "x", "1e5", "0x10", "1,2,3", "1.2.3", "--1", "12a", "١x", "Infinity"])}),
+    ],
+)
+def test_a_typed_number_is_understood_in_every_language(language, typed, tmp_path):
+    catalogue = {"language": language, "direction": "ltr", "plurals": {"other": 0}, "messages": {}}
+    # JSON has no NaN
+    assert spread("typedNumber", [[x] for x in typed], tmp_path, catalogue) == list(typed.values())
+
+
+def test_the_first_language_is_one_that_the_reader_prefers(tmp_path):
+    survey = ["de", "pt", "ar"]
+    wanted = [["en", "ar-EG"], ["pt-BR", "de"], ["fr"], [], ["DE-at", "ar"]]
+    assert spread("preferred", [[survey, each] for each in wanted], tmp_path) == ["ar", "pt", "de", "de", "de"]
 
 
 ANSWERS = [
@@ -117,7 +222,7 @@ def test_every_answer_of_a_collector_is_understood(tmp_path):
     stand_in = tmp_path / "stand_in.mjs"
     stand_in.write_text(
         f"""
-        import {{ deliver }} from {json.dumps(of_the_page("sending.js").as_uri())};
+        import {{ deliver, reasonText }} from {json.dumps(of_the_page("sending.js").as_uri())};
         export async function answered({{ status, body }}) {{
           const asked = [];
           globalThis.fetch = async (...request) => {{
@@ -127,7 +232,8 @@ def test_every_answer_of_a_collector_is_understood(tmp_path):
           }};
           const outcome = await deliver({{ id: "x" }});
           const [[path, {{ method, body: sent, credentials }}], ...more] = asked;
-          return {{ ...outcome, asked: [path, method, sent, credentials, more.length] }};
+          const reason = outcome.state === "sent" ? null : reasonText(outcome);
+          return {{ ...outcome, reason, asked: [path, method, sent, credentials, more.length] }};
         }}
         """,
         encoding="utf-8",

@@ -305,10 +305,9 @@ def test_a_report_says_what_the_survey_says() -> None:
         assert called(WORDS, function, epsilons) == [ours(x) for x in epsilons]
     sizes, chosen = rng.integers(2, 40, 200), rng.uniform(0, 9, 200)
     flips = [(r - 1) / (r - 1 + exp(x)) for r, x in zip(sizes.tolist(), chosen.tolist(), strict=True)]
-    texts = called(WORDS, "changeText", flips)
-    for line, r, x in zip(texts, sizes.tolist(), chosen.tolist(), strict=True):
-        said = re.findall(r"about ([0-9]+) of 100", line)
-        assert not said or int(said[0]) == text.changed_of_hundred(r, x)
+    for said, r, x in zip(called(WORDS, "outOf100", flips), sizes.tolist(), chosen.tolist(), strict=True):
+        people = text.changed_of_hundred(r, x)
+        assert said == {0: "fewer than 1", 100: "nearly all"}.get(people, str(people))
 
 
 @pytest.mark.parametrize("calibration", ["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"])
