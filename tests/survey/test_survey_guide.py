@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,15 @@ def block(holding: str) -> str:
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
     """A folder with the questions of the guide."""
-    (tmp_path / "questions.toml").write_text(block("title ="), encoding="utf-8")
+    (tmp_path / "questions.toml").write_text(block('title = "Health'), encoding="utf-8")
     return tmp_path
+
+
+def test_the_languages_and_conditions_of_the_guide_are_read() -> None:
+    text = f"epsilon = 1.0\n{block('السرقة')}\n{block('ask_if')}"
+    made = optrr.Specification.of(tomllib.loads(text))
+    assert made.wording.languages == ("de", "ar") and made.wording.labels["theft"]["ar"] == ["نعم", "لا"]
+    assert made.branches["how often"].when == {"theft": ("yes",)}
 
 
 @pytest.fixture
