@@ -18,13 +18,14 @@ import hmac
 import io
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.resources import files
-from math import inf, isfinite, isnan
-from typing import Any, cast
+from itertools import product
+from math import ceil, floor, isnan
+from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
@@ -32,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from babel import negotiate_locale
 from babel.dates import format_date
 from markupsafe import Markup
 from starlette.requests import Request
@@ -41,12 +43,12 @@ from starlette.routing import Route
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.design import Design
 from optrr.core.display import SOFTWARE, epsilon_text, example, page_environment, printable, promise, two_digits_up
-from optrr.core.domain import NONE
+from optrr.core.domain import NONE, cells_table
 from optrr.core.errors import InvalidInput, OptrrError, TooFewRecords
 from optrr.core.estimation import Estimate, estimate, norm, poisoning, projection
 from optrr.core.inference import Bootstrap
 from optrr.core.mechanisms import Kernel
-from optrr.core.records import count_many, without_formulas
+from optrr.core.records import Counts, count_many, without_formulas
 from optrr.survey.charts import Interval, interval_chart
 from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
@@ -56,62 +58,125 @@ from optrr.survey.words import name_of, words_of
 # Number of attributes with a table on the page by default, and of rows of a table.
 MOST_TABLES, _MOST_ROWS = 30, 200
 # Maximum number of attributes and cells of one table.
-_MOST_CROSSED = 3
-_MOST_CELLS = 2000
-# Minimum number of reports for an estimate.
-FEWEST = 2
+_MOST_CROSSED, _MOST_CELLS = 3, 2000
 # Number of attributes of a test of independence, and its level.
 _PAIR, _LEVEL = 2, 0.05
 # Widest interval of a chart, and the half-width for which the required number of reports is stated.
 _WIDEST, _MARGIN = 0.5, 0.1
-_NUMBERS = ["estimate", "standard_error", "lower", "upper"]
+# Percentage points of an interval below which its numbers have a decimal.
+_NARROW = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """Content of a page about one table.
+class Table:
+    """One table of ``n`` reports: its unbiased estimate, or why there is none.
 
-    ``estimated`` has projected estimates, or is None if the reports do not identify the table. ``needed`` is the number of
-    reports for a margin of ten points if there are too few for a chart, otherwise 0. ``fakes`` is the number of made-up
-    reports that move a proportion by 0.01, inf if unknown.
+    ``variance`` is the largest one of a report's estimate of a cell. ``counts`` are those of randomized records. ``related``
+    computes the p-value of the test of independence of two attributes, and ``fakes`` the number of made-up reports that move
+    a proportion by 0.01.
     """
 
     names: tuple[str, ...]
-    estimated: Estimate | None = None
-    needed: int = 0
-    reports: Sequence[int] | None = None
-    p_value: float | None = None
-    fakes: float = inf
-    warnings: tuple[str, ...] = ()
+    n: int
+    unbiased: Estimate | OptrrError
+    variance: Callable[[], float]
+    fakes: Callable[[], float | OptrrError]
+    counts: Counts | None = None
+    related: Callable[[], float | OptrrError] | None = None
+
+    @cached_property
+    def shown(self) -> Estimate | None:
+        """The estimate projected to proportions, with intervals extended to contain it."""
+        if isinstance(known := self.unbiased, OptrrError):
+            return None
+        shares = projection(known.estimate.ravel()).reshape(known.estimate.shape)
+        lower, upper = np.minimum(known.lower, shares), np.maximum(known.upper, shares)
+        return replace(known, method="projection", estimate=shares, lower=lower, upper=upper)
+
+    @cached_property
+    def needed(self) -> int:
+        """Number of reports for ± 10 points if there are too few for a chart, otherwise 0."""
+        if not (self.shown or isinstance(self.unbiased, TooFewRecords)):
+            return 0
+        one = float(norm.isf(_LEVEL / 2)) ** 2 * self.variance()
+        widest = float((self.shown.upper - self.shown.lower).max()) if self.shown else 1.0
+        few = widest > _WIDEST or self.n < one / (_WIDEST / 2) ** 2
+        return two_digits_up(one / _MARGIN**2) if few else 0
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """Tables of ``n`` reports, read at a time; none below two reports."""
+def counted_table(design: Design, counts: Counts, reports: Any = None) -> Table:
+    """Estimate the table of counted records; ``reports`` are those of two attributes, for their test."""
+    mechanism, names = design.mechanism, counts.domain.names
+    return Table(
+        names,
+        counts.n,
+        _tried(lambda: estimate(counts, mechanism)),
+        lambda: _worst_variance(mechanism.kernel(names)),
+        lambda: _tried(lambda: poisoning(counts, mechanism, 1).reports_to_move()),
+        counts,
+        reports and (lambda: _tried(lambda: reports.test(*names, calibration=Bootstrap(random_state=0)).p_value)),
+    )
+
+
+def answered_table(asking: SampledTables, names: tuple[str, ...], answers: pa.Table) -> Table:
+    """Estimate a table from the answers to all queries that tell about it."""
+    cells = int(np.prod(asking.domain.subset(names).sizes))
+    asked = sum(s for t, s in zip(asking.tables, asking.shares.tolist(), strict=True) if set(names) <= set(t)) or 1.0
+    return Table(
+        names,
+        answers.num_rows,
+        _tried(lambda: asking.reports(answers).table(*names)),
+        # of a uniform population, and the sampling variance beyond it of a cell of one half
+        lambda: asking.table_error(names) / cells + (1 / 4 - (cells - 1) / cells**2) / asked,
+        lambda: _tried(lambda: asking.poisoning(answers, names, 1).reports_to_move()),
+    )
+
+
+def _worst_variance(kernel: Kernel) -> float:
+    """Compute the largest variance of a report's estimate of a cell over all populations.
+
+    With the second moments s and s' of its weight from a record inside and outside of the cell, the variance at proportion
+    p is s' + p (s − s') − p². All cells are alike.
+    """
+    cell = np.zeros(kernel.sizes)
+    cell.flat[0] = 1
+    inside, *others = kernel.adjoint(kernel.solve_adjoint(cell) ** 2).ravel().tolist()
+    outside = max(others, default=inside)
+    p = min(max((inside - outside) / 2, 0.0), 1.0)
+    return float(outside + p * (inside - outside) - p**2)
+
+
+def _tried(compute: Callable[[], Any]) -> Any:
+    """Return the result, or the error if it has none."""
+    try:
+        return compute()
+    except OptrrError as error:
+        return error
+
+
+class Reading(NamedTuple):
+    """Tables of ``n`` reports, read at a time; none without reports."""
 
     n: int
     at: datetime
-    tables: Sequence[Shown]
+    tables: Sequence[Table]
 
 
 class Results:
     """Tables of one survey's stored reports."""
 
     def __init__(self, design: Design | SampledTables, records: StoredRecords) -> None:
-        self.design = design
-        self._tables = (_OfRecords if design.budgets else _OfAnswers)(cast(Any, design), records)
+        self.design, self._records = design, records
 
-    def read(self, names: Sequence[str] = ()) -> Reading:
-        """Read the table of the named attributes, or one of each.
+    def read(self, names: Sequence[str] = (), most: int = MOST_TABLES) -> Reading:
+        """Read the table of the named attributes, or one of each, from one snapshot of the database.
 
         Raises InvalidInput for unknown or repeated names, or too large a table.
         """
-        sets = self._sets(names, MOST_TABLES)
-        n, tables = self._tables.read(sets)
+        sets = [self._crossed(names)] if names else [(name,) for name in self.design.domain.names[:most]]
         at = datetime.now(UTC).replace(second=0, microsecond=0)
-        if n < FEWEST:
-            return Reading(n, at, ())
-        return Reading(n, at, [self._shown(n, *each) for each in zip(sets, tables, strict=True)])
+        tables = (self._counted if self.design.budgets else self._answered)(cast(Any, self.design), sets)
+        return Reading(tables[0].n if tables else 0, at, tables)
 
     def table(self, names: Sequence[str] = ()) -> pa.Table:
         """Return counts and unbiased estimates, a row per cell.
@@ -120,37 +185,33 @@ class Results:
         randomized records), estimate, standard_error, lower, upper (proportions; null if not available). Answers to questions
         have no counts, and attributes that they do not tell about no rows.
         """
-        _, tables = self._tables.read(self._sets(names, self.design.domain.m))
+        tables = self.read(names, self.design.domain.m).tables
         if not tables:
             raise InvalidInput("there are no reports yet; come back after the first")
-        parts, hidden = list[pa.Table](), OptrrError()
-        for known in tables:
-            try:
-                parts.append(self._tables.rows(known, bool(names)))
-            except OptrrError as error:
-                hidden = error
-        if not parts:
-            raise hidden
-        return pa.concat_tables(parts)
+        known = [each for each in tables if each.counts or each.shown]
+        if not known:
+            raise cast(OptrrError, tables[-1].unbiased)
+        return pa.concat_tables([_rows(each, bool(names)) for each in known])
 
-    def _shown(self, n: int, names: tuple[str, ...], known: Any) -> Shown:
-        needed = reports_for(self._tables.variance(names), _MARGIN)
-        try:
-            unbiased = self._tables.estimated(known)
-        except TooFewRecords:
-            return Shown(names, needed=needed)
-        except OptrrError as error:  # if a table is not identifiable, the page says so and shows the others
-            return Shown(names, warnings=(str(error),))
-        held = projected(unbiased)
-        chart = (
-            n >= reports_for(self._tables.variance(names), _WIDEST / 2) and (held.upper - held.lower).max() <= _WIDEST
-        )
-        about = self._tables.about(known)
-        warnings = (*unbiased.warnings, *about.warnings)
-        return replace(about, names=names, estimated=held, needed=0 if chart else needed, warnings=warnings)
+    def _counted(self, design: Design, sets: Sequence[tuple[str, ...]]) -> list[Table]:
+        """Count the tables in one pass; a pair's columns are held in memory."""
+        # a survey's records have no other columns beside the attributes
+        design, pair = replace(design, public=NONE), len(sets[0]) == _PAIR
+        data: Any = self._held(sets[0]) if pair else self._records
+        first = data if pair else next(data.batches(sets[0][:1]), None)
+        if first is None or not first.num_rows:
+            return []
+        counted = count_many(data, design.domain, sets, allow_extra=True).values()
+        return [counted_table(design, each, design.reports(data) if pair else None) for each in counted]
 
-    def _sets(self, names: Sequence[str], most: int) -> list[tuple[str, ...]]:
-        return [self._crossed(names)] if names else [(name,) for name in self.design.domain.names[:most]]
+    def _answered(self, asking: SampledTables, sets: Sequence[tuple[str, ...]]) -> list[Table]:
+        answers = self._held(self._records.column_names())
+        return [answered_table(asking, names, answers) for names in sets] if answers.num_rows else []
+
+    def _held(self, columns: Sequence[str]) -> pa.Table:
+        """Read these columns of all reports into memory."""
+        schema = pa.schema([self._records.schema.field(name) for name in columns], self._records.schema.metadata)
+        return pa.Table.from_batches(self._records.batches(columns), schema)
 
     def _crossed(self, names: Sequence[str]) -> tuple[str, ...]:
         domain = self.design.domain.subset(names)
@@ -163,163 +224,17 @@ class Results:
         return domain.names
 
 
-def projected(unbiased: Estimate) -> Estimate:
-    """Project the estimates to proportions, and extend their intervals to contain them."""
-    shares = projection(unbiased.estimate.ravel()).reshape(unbiased.estimate.shape)
-    lower, upper = np.minimum(unbiased.lower, shares), np.maximum(unbiased.upper, shares)
-    return replace(unbiased, method="projection", estimate=shares, lower=lower, upper=upper)
-
-
-def worst_variance(kernel: Kernel) -> float:
-    """Compute the largest variance, over all populations, of one report's estimate of a cell.
-
-    With the second moments s of a report's weight for the cell from a record inside and s' from outside, the variance at
-    proportion p is s' + p (s − s') − p². All cells are alike.
-    """
-    one = np.zeros(kernel.cells)
-    one[0] = 1
-    inside, *outside = kernel.adjoint(kernel.solve_adjoint(one.reshape(kernel.sizes)) ** 2).ravel().tolist()
-    outer = max(outside, default=inside)
-    p = min(max((inside - outer) / 2, 0.0), 1.0)
-    return float(outer + p * (inside - outer) - p**2)
-
-
-def reports_for(variance: float, margin: float) -> int:
-    """Compute the number of reports for 95 % intervals of ± ``margin``, rounded up to two digits; 0 if none suffices."""
-    return two_digits_up(float(norm.isf(_LEVEL / 2)) ** 2 * variance / margin**2) if isfinite(variance) else 0
-
-
-class _OfRecords:
-    """Tables of whole records, each with its counts.
-
-    Tables of two attributes also keep the reports.
-    """
-
-    def __init__(self, design: Design, records: StoredRecords) -> None:
-        # a survey's records have no other columns beside the attributes
-        self._design, self._records = replace(design, public=NONE), records
-
-    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
-        """Count the reports and the tables from one snapshot of the database.
-
-        The tables are empty without reports.
-
-        The counts are made in one pass; where one pair is asked for, its columns are held in memory.
-        """
-        data: Any = _held(self._records, sets[0]) if len(sets[0]) == _PAIR else self._records
-        first = data if isinstance(data, pa.Table) else next(data.batches(sets[0][:1]), None)
-        if first is None or not first.num_rows:
-            return 0, []
-        counted = list(count_many(data, self._design.domain, sets, allow_extra=True).values())
-        return counted[0].n, [(counts, data) for counts in counted]
-
-    def variance(self, names: tuple[str, ...]) -> float:
-        """Compute the largest variance of one report's estimate; inf without an estimate."""
-        kernel = self._design.mechanism.kernel(names)
-        return worst_variance(kernel) if kernel.is_invertible else inf
-
-    def estimated(self, known: Any) -> Estimate:
-        """Estimate the table without bias; raise OptrrError if the reports do not identify it."""
-        return estimate(known[0], self._design.mechanism)
-
-    def about(self, known: Any) -> Shown:
-        """Return counts, the test of independence of two attributes, and detectable poisoning."""
-        counts, data = known
-        warnings, p_value = tuple[str, ...](), None
-        if counts.domain.m == _PAIR:
-            try:
-                p_value = (
-                    self._design.reports(data).test(*counts.domain.names, calibration=Bootstrap(random_state=0)).p_value
-                )
-            except OptrrError as error:
-                warnings = (f"no test of independence: {error}",)
-        fakes = poisoning(counts, self._design.mechanism, 1).reports_to_move()
-        return Shown((), None, 0, counts.table.ravel().tolist(), p_value, fakes, warnings)
-
-    def rows(self, known: Any, together: bool) -> pa.Table:
-        """Return a table's rows.
-
-        Attributes are columns, unless ``together`` is false, when the rows are those of one attribute.
-
-        With the counts; the numbers are null where the mechanism hides the table.
-        """
-        counts, _ = known
-        try:
-            numbers = estimate(counts, self._design.mechanism).to_arrow().select(_NUMBERS)
-        except OptrrError:
-            missing = pa.nulls(counts.table.size, pa.float64())
-            numbers = pa.table(dict.fromkeys(_NUMBERS, missing))
-        cells = counts.to_arrow()
-        tallies = cells.column(cells.num_columns - 1)
-        names, columns = ["count", *_NUMBERS], [tallies, *numbers.columns]
-        return _with_names(cells, counts.domain.names, together, names, columns)
-
-
-class _OfAnswers:
-    """Tables of answers to one query each; same interface as `_OfRecords`."""
-
-    def __init__(self, asking: SampledTables, records: StoredRecords) -> None:
-        self._asking, self._records = asking, records
-
-    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
-        """Read all answers into memory and select those of each table."""
-        answers = _held(self._records, self._records.column_names())
-        return answers.num_rows, [(names, answers) for names in sets if answers.num_rows]
-
-    def variance(self, names: tuple[str, ...]) -> float:
-        """Compute the variance of one answer's estimate of a cell of one half.
-
-        That of a uniform population, and the sampling variance beyond it of the proportion of respondents who are asked.
-        """
-        cells = int(np.prod(self._asking.domain.subset(names).sizes))
-        asked = sum(s for t, s in zip(self._asking.tables, self._asking.shares, strict=True) if set(names) <= set(t))
-        return self._asking.table_error(names) / cells + (1 / 4 - (cells - 1) / cells**2) / (asked or 1)
-
-    def estimated(self, known: Any) -> Estimate:
-        """Estimate the table without bias."""
-        names, answers = known
-        estimated: Estimate = self._asking.reports(answers).table(*names)
-        return estimated
-
-    def about(self, known: Any) -> Shown:
-        """Return the detectable poisoning, if it is known."""
-        names, answers = known
-        try:
-            return Shown((), fakes=self._asking.poisoning(answers, names, 1).reports_to_move())
-        except OptrrError:
-            return Shown(())
-
-    def rows(self, known: Any, together: bool) -> pa.Table:
-        """Return a table's rows without counts, as an answer names several cells.
-
-        Raises OptrrError if the answers do not identify the table.
-        """
-        names, answers = known
-        cells = self._asking.reports(answers).table(*names).to_arrow()
-        return _with_names(cells, cells.column_names[: len(names)], together, _NUMBERS, cells.select(_NUMBERS).columns)
-
-
-def _held(records: StoredRecords, columns: Sequence[str]) -> pa.Table:
-    """Read these columns of all reports into memory."""
-    schema = pa.schema([records.schema.field(name) for name in columns], metadata=records.schema.metadata)
-    return pa.Table.from_batches(records.batches(columns), schema)
-
-
-def _with_names(
-    cells: pa.Table, names: Sequence[str], together: bool, heads: Sequence[str], columns: Sequence[pa.ChunkedArray]
-) -> pa.Table:
-    """Join numbers to their cells; rename a number that an attribute's name takes."""
-    if together:
-        out = cells.select(list(names))
-    else:
-        out = pa.table({"attribute": [names[0]] * cells.num_rows, "category": cells.column(0)})
-    for name, column in zip(heads, columns, strict=True):
-        free = name
-        while free in out.column_names:
-            free += "_"
-        floating = pa.types.is_floating(column.type)
-        out = out.append_column(free, pc.if_else(pc.is_nan(column), None, column) if floating else column)
-    return out
+def _rows(table: Table, together: bool) -> pa.Table:
+    """Return counts and estimates of a table, with a column per attribute if it is ``together``."""
+    known, counts = table.unbiased, table.counts
+    numbers: dict[str, Any] = {} if counts is None else {"count": counts.table}
+    for name in Estimate.in_cells:
+        numbers[name] = getattr(known, name) if counts is None or table.shown else np.full(counts.table.shape, np.nan)
+    rows = cells_table((counts or cast(Estimate, known)).domain, numbers)
+    names = rows.column_names if together else ["category", *numbers]
+    columns = [pc.if_else(pc.is_nan(c), None, c) if pa.types.is_floating(c.type) else c for c in rows.columns]
+    out = pa.table(columns, names)
+    return out if together else out.add_column(0, "attribute", [[table.names[0]] * out.num_rows])
 
 
 COOKIE = "optrr_results"
@@ -514,17 +429,9 @@ class ResultsPages:
     def _language(self, request: Request) -> str:
         """Choose the language that the request names or its reader prefers, among the survey's."""
         known = self._survey.wording.languages
-        wanted = request.headers.get("accept-language", "").split(",")
-        # a weight is written as ;q=0.5, and 1 if left out
-        wanted.sort(key=lambda each: each.partition("q=")[2] or "1", reverse=True)
-        for each in (request.query_params.get("language", ""), *wanted):
-            code = each.partition(";")[0].strip().lower()
-            found = next(
-                (language for language in known if code and language.lower().startswith(code.split("-")[0])), None
-            )
-            if found:
-                return found
-        return known[0]
+        wanted = [each.partition(";q=") for each in request.headers.get("accept-language", "").split(",")]
+        preferred = [each.strip() for each, _, _ in sorted(wanted, key=lambda each: each[2] or "1", reverse=True)]
+        return negotiate_locale([request.query_params.get("language", ""), *preferred], known, sep="-") or known[0]
 
     async def _computed(self, key: object, compute: Callable[[], bytes]) -> bytes:
         try:
@@ -538,6 +445,9 @@ class _Telling:
 
     def __init__(self, survey: Survey, language: str) -> None:
         self.survey, self.language, self.words = survey, language, words_of(language)
+        epsilon = survey.design.epsilon
+        self.promises = promise(epsilon, self.words), example(epsilon, self.words)
+        self.epsilon = self.words.number(float(epsilon_text(epsilon, 2)), 2)
         self.languages = {each: (name_of(each), words_of(each).reviewed) for each in survey.wording.languages}
 
     def said(self, given: Any, otherwise: str) -> str:
@@ -556,21 +466,8 @@ class _Telling:
     def questions(self, names: Iterable[str]) -> Markup:
         return Markup(" × ").join(self.question(name) for name in names)
 
-    def related(self, shown: Shown) -> str:
-        """State the test of independence."""
-        p, words = shown.p_value or 0.0, self.words
-        first, second = (self.said(self.survey.wording.questions.get(name), name) for name in shown.names)
-        about = f"p = {words.number(p, 2 if p >= 0.1 else 3)}" if p >= 0.001 else f"p < {words.number(0.001)}"
-        if p <= _LEVEL:
-            return words(
-                "The answers to “{first}” and “{second}” are related ({p}).", first=first, second=second, p=about
-            )
-        return words(
-            "The reports do not show that the answers to “{first}” and “{second}” are related ({p}).",
-            first=first,
-            second=second,
-            p=about,
-        )
+    def p_value(self, p: float) -> str:
+        return f"p = {self.words.number(p, 2 if p >= 0.1 else 3)}" if p >= 0.001 else f"p < {self.words.number(0.001)}"
 
     def query(self, language: str, chosen: Sequence[str] = ()) -> str:
         """Write the query of a page in a language about the chosen attributes."""
@@ -580,47 +477,36 @@ class _Telling:
         date = format_date(at, "long", locale=self.words.language)
         return self.words("{date}, {time} UTC", date=date, time=f"{at:%H:%M}")
 
-    def rows(self, shown: Shown) -> list[dict[str, Any]]:
-        """List the cells of a table with their numbers, in percent."""
-        assert shown.estimated is not None
-        of, words = shown.estimated, self.words
+    def chart(self, table: Table) -> Markup:
+        return interval_chart(
+            (Interval(row[0], f"{row[1]} ({row[2]})", *row[5]) for row in self.rows(table)), self.words
+        )
+
+    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]:
+        """Iterate over label, estimate, interval, standard error and count of each cell in words, and its place in percent."""
+        of, words = cast(Estimate, table.shown), self.words
         columns = [100 * x.ravel()[:_MOST_ROWS] for x in (of.estimate, of.lower, of.upper, of.standard_error)]
-        # a narrow interval needs a decimal to be one; ends are rounded outwards
-        decimals = 0 if (columns[2] - columns[1]).min() >= 4 else 1
-        scale = 10**decimals
-        labels = self._labels(shown.names)
-        out = []
-        for k, (share, lower, upper, error) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            low, high = np.floor(lower * scale) / scale, np.ceil(upper * scale) / scale
-            between = words(
-                "{lower} to {upper} %", lower=words.number(low, decimals), upper=words.number(high, decimals)
+        counts = [""] * of.estimate.size if table.counts is None else table.counts.table.ravel().tolist()
+        # a narrow interval needs a decimal to be one; its ends are rounded outwards
+        decimals = 0 if (columns[2] - columns[1]).min() >= _NARROW else 1
+        labels = product(*(self._labels(name) for name in of.domain.names))
+        for label, share, low, high, error, count in zip(labels, *(x.tolist() for x in columns), counts, strict=False):
+            lower = words.number(floor(low * 10**decimals) / 10**decimals, decimals)
+            upper = words.number(ceil(high * 10**decimals) / 10**decimals, decimals)
+            yield (
+                Markup(" · ").join(label),
+                words("{share} %", share=words.number(share, decimals)),
+                words("{lower} to {upper} %", lower=lower, upper=upper),
+                "–" if isnan(error) else words.number(error, 1),
+                count and words.number(count),
+                (share, low, high),
             )
-            about = words("{share} %", share=words.number(share, decimals))
-            place = np.unravel_index(k, of.estimate.shape)
-            out.append(
-                {
-                    "label": Markup(" · ").join(labels[i][j] for i, j in enumerate(place)),
-                    "place": (share, lower, upper),
-                    "share": about,
-                    "between": between,
-                    "error": "–" if isnan(error) else words.number(error, 1),
-                    "reports": "" if shown.reports is None else words.number(shown.reports[k]),
-                }
-            )
-        return out
 
-    def chart(self, shown: Shown) -> Markup:
-        each = (Interval(r["label"], f"{r['share']} ({r['between']})", *r["place"]) for r in self.rows(shown))
-        return interval_chart(each, self.words)
-
-    def _labels(self, names: Iterable[str]) -> list[list[Markup]]:
-        labels, none = self.survey.wording.labels, self.words("I prefer not to say")
-        out = []
-        for name in names:
-            texts, language = self.survey.wording.text(labels.get(name), self.language)
-            each = texts or [none if text is None else text for text in self.survey.design.domain[name].texts]
-            out.append([self.marked({language: text}) for text in each])
-        return out
+    def _labels(self, name: str) -> list[Markup]:
+        texts, language = self.survey.wording.text(self.survey.wording.labels.get(name), self.language)
+        none = self.words("I prefer not to say")
+        each = texts or [none if text is None else text for text in self.survey.design.domain[name].texts]
+        return [self.marked({language: text}) for text in each]
 
 
 def _chosen(request: Request) -> tuple[str, ...]:
@@ -641,19 +527,6 @@ def _style() -> Markup:
 
 
 def _rendered(template: str, told: _Telling, **more: object) -> bytes:
-    words, epsilon = told.words, told.survey.design.epsilon
-    html: str = (
-        page_environment("optrr.survey")
-        .get_template(template)
-        .render(
-            told=told,
-            words=words,
-            plural=words.plural,
-            promised=(promise(epsilon, words), example(epsilon, words)),
-            epsilon=words.number(float(epsilon_text(epsilon, 2)), 2),
-            style=_style(),
-            software=SOFTWARE,
-            **more,
-        )
-    )
+    known = {"told": told, "words": told.words, "plural": told.words.plural, "style": _style(), "software": SOFTWARE}
+    html: str = page_environment("optrr.survey").get_template(template).render(known, **more)
     return html.encode()

@@ -25,9 +25,11 @@ title = "Health and work"
 epsilon = 1.0
 [[attributes]]
 name = "sick days"
+question = "How many days were you ill?"
 categories = ["none", "1 to 5", "more"]
 [[attributes]]
 name = "smokes"
+question = "Do you smoke?"
 categories = ["yes", "no"]
 """
 
@@ -75,16 +77,16 @@ def test_results_in_a_browser(browser: Any, server: Server) -> None:
     page.get_by_label("Token").focus()
     page.keyboard.type(server.token)
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="sick days").wait_for()
+    page.get_by_role("heading", name="How many days were you ill?").wait_for()
     rows = page.get_by_role("list").filter(has_text="none").get_by_role("listitem")
     assert [bool(re.fullmatch(INTERVAL, text)) for text in rows.all_inner_texts()] == [True] * 3
     page.locator("summary").first.click()
     heads = page.get_by_role("table").first.get_by_role("columnheader").all_inner_texts()
     assert heads == ["Answer", "Estimate", "95 % interval", "Standard error (points)", "Randomized reports"]
-    page.get_by_role("checkbox", name="sick days").check()
-    page.get_by_role("checkbox", name="smokes").check()
+    page.get_by_role("checkbox", name="How many days were you ill?").check()
+    page.get_by_role("checkbox", name="Do you smoke?").check()
     page.get_by_role("button", name="Show the table").click()
-    page.get_by_role("heading", name="sick days × smokes").wait_for()
+    page.get_by_role("heading", name="How many days were you ill? × Do you smoke?").wait_for()
     assert page.get_by_text("500 reports").count() == 1
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
@@ -109,6 +111,6 @@ def test_results_are_accessible_narrow_and_wide_light_and_dark(width: int, brows
         if page.get_by_label("Token").count():
             page.get_by_label("Token").fill(server.token)
             page.get_by_role("button").click()
-            page.get_by_role("heading", name="smokes").wait_for()
+            page.get_by_role("heading", name="Do you smoke?").wait_for()
             page.locator("summary").first.click()
     context.close()
