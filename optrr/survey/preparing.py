@@ -102,14 +102,8 @@ class Survey:
         """Return the page's texts, with their digest, and its settings as JSON; missing texts are left out."""
         languages = self.wording.languages
         texts = {language: self.wording.given(language) for language in languages}
-        settings = {"kiosk": self.kiosk, "invitations": invitations, **self._form, **self._old}
+        settings = {"kiosk": self.kiosk, "invitations": invitations, **self._form}
         return msgspec.json.encode({"digest": self.asked, "languages": languages, "texts": texts, **settings})
-
-    @property
-    def _old(self) -> dict[str, Any]:
-        first = self.wording.languages[0]
-        boxes = {"options": self._form["boxes"]} if "boxes" in self._form else {}
-        return {"language": first, **self.wording.given(first), **boxes}
 
     @property
     def _form(self) -> dict[str, Any]:
