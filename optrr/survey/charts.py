@@ -17,10 +17,11 @@ _TICKS = (0, 25, 50, 75, 100)
 
 @dataclass(frozen=True)
 class Interval:
-    """A row of an interval chart in percent; ``numbers`` states it in words."""
+    """A row of an interval chart in percent; ``share`` and ``between`` state the estimate and its interval in words."""
 
     label: str
-    numbers: str
+    share: str
+    between: str
     estimate: float
     lower: float
     upper: float
@@ -34,7 +35,7 @@ def interval_chart(rows: Iterable[Interval], words: Words) -> Markup:
 
 
 _ROW = Markup(
-    '<li><span class="label">{0.label}</span> <span class="numbers">{0.numbers}</span>'
+    '<li><span class="label">{0.label}</span> <span class="numbers">{0.share} ({0.between})</span>'
     '<span class="track" aria-hidden="true"><span class="range" style="inset-inline-start:{1}%;inline-size:{2}%"></span>'
     '<span class="point" style="inset-inline-start:{3}%"></span></span></li>\n'
 )

@@ -80,9 +80,9 @@ class Table:
     n: int
     unbiased: Estimate | OptrrError
     variance: Callable[[], float]
-    fakes: Callable[[], float | OptrrError]
+    fakes: Callable[[], float]
     counts: Counts | None = None
-    related: Callable[[], float | OptrrError] | None = None
+    related: Callable[[], float] | None = None
 
     @cached_property
     def shown(self) -> Estimate | None:
@@ -112,9 +112,9 @@ def counted_table(design: Design, counts: Counts, reports: Any = None) -> Table:
         counts.n,
         _tried(lambda: estimate(counts, mechanism)),
         lambda: _worst_variance(mechanism.kernel(names)),
-        lambda: _tried(lambda: poisoning(counts, mechanism, 1).reports_to_move()),
+        lambda: poisoning(counts, mechanism, 1).reports_to_move(),
         counts,
-        reports and (lambda: _tried(lambda: reports.test(*names, calibration=Bootstrap(random_state=0)).p_value)),
+        reports and (lambda: reports.test(*names, calibration=Bootstrap(random_state=0)).p_value),
     )
 
 
@@ -128,7 +128,7 @@ def answered_table(asking: SampledTables, names: tuple[str, ...], answers: pa.Ta
         _tried(lambda: asking.reports(answers).table(*names)),
         # of a uniform population, and the sampling variance beyond it of a cell of one half
         lambda: asking.table_error(names) / cells + (1 / 4 - (cells - 1) / cells**2) / asked,
-        lambda: _tried(lambda: asking.poisoning(answers, names, 1).reports_to_move()),
+        lambda: asking.poisoning(answers, names, 1).reports_to_move(),
     )
 
 
@@ -294,6 +294,8 @@ _FORM_BYTES = 1024
 # Lifetime of a computed answer: these seconds, or this multiple of its computing time, whichever is longer.
 _FRESH, _SHARE = 3.0, 10.0
 _KEPT = 32
+# Content of a page or file for the chosen attributes, in a language.
+_Compute = Callable[[Sequence[str], str], bytes]
 
 
 class Recent:
@@ -345,53 +347,47 @@ class ResultsPages:
 
     def routes(self) -> list[Route]:
         """List all routes below ``results``."""
+        files: dict[str, tuple[str, _Compute]] = {
+            "counts.csv": ("text/csv; charset=utf-8", self._csv),
+            "published.html": (_HTML, partial(self._told, "published.html")),
+            "reports.parquet": ("application/vnd.apache.parquet", self._parquet),
+            "design.json": ("application/json", lambda _chosen, _language: self._survey.files.design),
+        }
         return [
             Route("/results", self._page, methods=["GET"]),
             Route("/results", self._enter, methods=["POST"]),
             Route("/results/leave", self._leave, methods=["POST"]),
-            Route("/results/counts.csv", self._admitted(self._csv), methods=["GET"]),
-            Route("/results/published.html", self._admitted(self._published), methods=["GET"]),
-            Route("/results/reports.parquet", self._admitted(self._parquet), methods=["GET"]),
-            Route("/results/design.json", self._admitted(self._design), methods=["GET"]),
+            *(Route(f"/results/{name}", self._download(name, *file), methods=["GET"]) for name, file in files.items()),
         ]
-
-    def _admitted(self, answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
-        async def checked(request: Request) -> Response:
-            if not self._admission.admits(request.cookies.get(COOKIE)):
-                raise HTTPRefusal(403, "the results require the token; enter it on the results page")
-            response: Response = await answer(request)
-            return response
-
-        return checked
 
     async def _page(self, request: Request) -> Response:
         if not self._admission.admits(request.cookies.get(COOKIE)):
             return _html(self._login(wrong=False))
-        return _html(await self._written(request, "results.html"))
+        return _html(await self._computed(request, "results.html", partial(self._told, "results.html")))
 
-    async def _published(self, request: Request) -> Response:
-        body = await self._written(request, "published.html")
-        return _download(body, f"results.{self._language(request)}.html", _HTML)
+    def _download(self, name: str, media_type: str, compute: _Compute) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            if not self._admission.admits(request.cookies.get(COOKIE)):
+                raise HTTPRefusal(403, "the results require the token; enter it on the results page")
+            body = await self._computed(request, name, compute)
+            saved = f"results.{self._language(request)}.html" if name == "published.html" else name
+            return Response(body, 200, {"Content-Disposition": f'attachment; filename="{saved}"'}, media_type)
 
-    async def _written(self, request: Request, template: str) -> bytes:
-        chosen, language = _chosen(request), self._language(request)
+        return answer
 
-        def written() -> bytes:
-            told = _Telling(self._survey, language)
-            names = self._survey.design.domain.names[:_MOST_OFFERED]
-            reading = self._results.read(chosen)
-            return _rendered(template, told, reading=reading, chosen=chosen, names=names, most=MOST_TABLES)
-
-        return await self._computed((template, language, *chosen), written)
+    async def _computed(self, request: Request, name: str, compute: _Compute) -> bytes:
+        chosen, language = tuple(request.query_params.getlist("attribute")), self._language(request)
+        try:
+            return await self._recent.get((name, language, *chosen), lambda: compute(chosen, language))
+        except OptrrError as error:
+            raise HTTPRefusal(400, str(error)) from error
 
     async def _enter(self, request: Request) -> Response:
         form = parse_qs((await body_of(request, "application/x-www-form-urlencoded", _FORM_BYTES)).decode("latin-1"))
         if not self._admission.knows(form.get("token", [""])[0]):
             return _html(self._login(wrong=True), 403)
-        response = RedirectResponse("results", 303)
-        response.set_cookie(
-            COOKIE, self._admission.cookie(), LASTS, secure=self._secure, httponly=True, samesite="strict"
-        )
+        response, cookie = RedirectResponse("results", 303), self._admission.cookie()
+        response.set_cookie(COOKIE, cookie, LASTS, secure=self._secure, httponly=True, samesite="strict")
         return response
 
     async def _leave(self, request: Request) -> Response:
@@ -399,29 +395,22 @@ class ResultsPages:
         response.delete_cookie(COOKIE, secure=self._secure, httponly=True, samesite="strict")
         return response
 
-    async def _csv(self, request: Request) -> Response:
-        chosen = _chosen(request)
+    def _csv(self, chosen: Sequence[str], _language: str) -> bytes:
+        sink = io.BytesIO()
+        pa_csv.write_csv(without_formulas(self._results.table(chosen)), sink)
+        return sink.getvalue()
 
-        def written() -> bytes:
-            sink = io.BytesIO()
-            pa_csv.write_csv(without_formulas(self._results.table(chosen)), sink)
-            return sink.getvalue()
+    def _parquet(self, _chosen: Sequence[str], _language: str) -> bytes:
+        sink = io.BytesIO()
+        with pq.ParquetWriter(sink, self._records.schema) as writer:
+            for batch in self._records.batches(self._records.column_names()):
+                writer.write_batch(batch)
+        return sink.getvalue()
 
-        return _download(await self._computed(("csv", *chosen), written), "counts.csv", "text/csv; charset=utf-8")
-
-    async def _parquet(self, _request: Request) -> Response:
-        def written() -> bytes:
-            sink = io.BytesIO()
-            with pq.ParquetWriter(sink, self._records.schema) as writer:
-                for batch in self._records.batches(self._records.column_names()):
-                    writer.write_batch(batch)
-            return sink.getvalue()
-
-        body = await self._computed("parquet", written)
-        return _download(body, "reports.parquet", "application/vnd.apache.parquet")
-
-    async def _design(self, request: Request) -> Response:
-        return _download(self._survey.files.design, "design.json", "application/json")
+    def _told(self, template: str, chosen: Sequence[str], language: str) -> bytes:
+        told, names = _Telling(self._survey, language), self._survey.design.domain.names[:_MOST_OFFERED]
+        reading = self._results.read(chosen)
+        return _rendered(template, told, reading=reading, chosen=chosen, names=names, most=MOST_TABLES)
 
     def _login(self, wrong: bool) -> bytes:
         return _rendered("login.html", _Telling(self._survey, "en"), wrong=wrong)
@@ -432,12 +421,6 @@ class ResultsPages:
         wanted = [each.partition(";q=") for each in request.headers.get("accept-language", "").split(",")]
         preferred = [each.strip() for each, _, _ in sorted(wanted, key=lambda each: each[2] or "1", reverse=True)]
         return negotiate_locale([request.query_params.get("language", ""), *preferred], known, sep="-") or known[0]
-
-    async def _computed(self, key: object, compute: Callable[[], bytes]) -> bytes:
-        try:
-            return await self._recent.get(key, compute)
-        except OptrrError as error:
-            raise HTTPRefusal(400, str(error)) from error
 
 
 class _Telling:
@@ -478,29 +461,23 @@ class _Telling:
         return self.words("{date}, {time} UTC", date=date, time=f"{at:%H:%M}")
 
     def chart(self, table: Table) -> Markup:
-        return interval_chart(
-            (Interval(row[0], f"{row[1]} ({row[2]})", *row[5]) for row in self.rows(table)), self.words
-        )
+        return interval_chart((row for row, _, _ in self.rows(table)), self.words)
 
-    def rows(self, table: Table) -> Iterator[tuple[Any, ...]]:
-        """Iterate over label, estimate, interval, standard error and count of each cell in words, and its place in percent."""
+    def rows(self, table: Table) -> Iterator[tuple[Interval, str, str]]:
+        """Iterate over the cells: estimate and interval in percent, standard error in points, and count."""
         of, words = cast(Estimate, table.shown), self.words
         columns = [100 * x.ravel()[:_MOST_ROWS] for x in (of.estimate, of.lower, of.upper, of.standard_error)]
-        counts = [""] * of.estimate.size if table.counts is None else table.counts.table.ravel().tolist()
+        counts = [0] * of.estimate.size if table.counts is None else table.counts.table.ravel().tolist()
         # a narrow interval needs a decimal to be one; its ends are rounded outwards
         decimals = 0 if (columns[2] - columns[1]).min() >= _NARROW else 1
         labels = product(*(self._labels(name) for name in of.domain.names))
         for label, share, low, high, error, count in zip(labels, *(x.tolist() for x in columns), counts, strict=False):
             lower = words.number(floor(low * 10**decimals) / 10**decimals, decimals)
             upper = words.number(ceil(high * 10**decimals) / 10**decimals, decimals)
-            yield (
-                Markup(" · ").join(label),
-                words("{share} %", share=words.number(share, decimals)),
-                words("{lower} to {upper} %", lower=lower, upper=upper),
-                "–" if isnan(error) else words.number(error, 1),
-                count and words.number(count),
-                (share, low, high),
-            )
+            about = words("{share} %", share=words.number(share, decimals))
+            between = words("{lower} to {upper} %", lower=lower, upper=upper)
+            row = Interval(Markup(" · ").join(label), about, between, share, low, high)
+            yield row, "–" if isnan(error) else words.number(error, 1), words.number(count)
 
     def _labels(self, name: str) -> list[Markup]:
         texts, language = self.survey.wording.text(self.survey.wording.labels.get(name), self.language)
@@ -509,16 +486,8 @@ class _Telling:
         return [self.marked({language: text}) for text in each]
 
 
-def _chosen(request: Request) -> tuple[str, ...]:
-    return tuple(request.query_params.getlist("attribute"))
-
-
 def _html(body: bytes, status: int = 200) -> Response:
     return Response(body, status, {"Content-Security-Policy": _POLICY, "Vary": "Accept-Language"}, _HTML)
-
-
-def _download(body: bytes, name: str, media_type: str) -> Response:
-    return Response(body, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, media_type)
 
 
 @cache
@@ -527,6 +496,6 @@ def _style() -> Markup:
 
 
 def _rendered(template: str, told: _Telling, **more: object) -> bytes:
-    known = {"told": told, "words": told.words, "plural": told.words.plural, "style": _style(), "software": SOFTWARE}
-    html: str = page_environment("optrr.survey").get_template(template).render(known, **more)
+    texts = {"told": told, "words": told.words, "plural": told.words.plural, "style": _style(), "software": SOFTWARE}
+    html: str = page_environment("optrr.survey").get_template(template).render(texts, tried=_tried, **more)
     return html.encode()

@@ -217,7 +217,7 @@ def test_a_published_page_stands_alone(app: Any, survey: Survey, engine: Any) ->
 
 
 def test_a_chart_states_every_row_in_words_and_escapes_it() -> None:
-    row = Interval("<b> & c", "32 % (25 to 40 %)", 32.0, 25.0, 40.0)
+    row = Interval("<b> & c", "32 %", "25 to 40 %", 32.0, 25.0, 40.0)
     drawn = interval_chart([row], ENGLISH)
     assert "&lt;b&gt; &amp; c" in drawn
     assert "inset-inline-start:25.00%;inline-size:15.00%" in drawn
