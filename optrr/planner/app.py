@@ -4,7 +4,7 @@
 GET  /?token=…                  the page; no other address receives the question
 GET  /plan.js, /plan.css, …     scripts and styles of the page
 POST /preview                   fragments of the page for a question, and the progress of the computation
-POST /required                  the smallest total, or number of people, for the required margin
+POST /required                  the smallest total, and number of people, for the required margins
 POST /save                      saves the plan of a question; returns lines about the written files
 ==============================  =======================================================================================
 
@@ -16,7 +16,6 @@ and no record of any person.
 import asyncio
 import hmac
 import json
-import math
 import secrets
 import threading
 import webbrowser
@@ -34,25 +33,28 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.core.display import SOFTWARE, page_environment, two_digits_up
+from optrr.core.display import SOFTWARE, page_environment
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.plan import Plan
 from optrr.planner.plan_file import SeenWay
 from optrr.planner.preview import LADDER, Point, Preview, nearest, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
-from optrr.planner.sections import Shown
+from optrr.planner.sections import Shown, found_text, people_text
 from optrr.planner.work import Known, PlanWork, key_of
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import listening, run
+from optrr.survey.words import LANGUAGES, name_of
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
 MOST_BYTES = 1 << 18
-_FILES = ("plan.js", "state.js", "form.js", "plan.css", "icon.svg")
+_FILES = ("plan.js", "state.js", "form.js", "question.js", "plan.css", "icon.svg")
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 _MALFORMED = "the request body has an unexpected form; send the object that the page sends"
 # Function that saves a plan, from the question, reason and alternatives; returns lines about the written files.
 Save = Callable[[Question, str, Sequence[Preview]], list[str]]
+# Function that answers a request about a question.
+Answer = Callable[[Question, "_Asked"], dict[str, Any]]
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
@@ -65,16 +67,10 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
 
     async def page(request: Request) -> Response:
         if not _same(token, request.query_params.get("token", "")):
-            raise HTTPRefusal(
-                403,
-                (
-                    "this page is private to the person who started it; open the printed address, which contains "
-                    "the token"
-                ),
-            )
+            raise HTTPRefusal(403, "this page is private to the person who started it; open the printed address")
         return Response(page_markup(question), 200, _HEADERS, MEDIA_TYPES[".html"])
 
-    def posted(answer: Callable[[Any], dict[str, Any]]) -> Callable[[Request], Any]:
+    def posted(answer: Answer) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             if not _same(token, request.headers.get("x-optrr-token", "")):
                 raise HTTPRefusal(403, "the token is missing or wrong; open the printed address")
@@ -118,10 +114,11 @@ def _same(token: str, given: str) -> bool:
     return hmac.compare_digest(token.encode(), given.encode(errors="replace"))
 
 
-def _answered(answer: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str, Any]:
+def _answered(answer: Answer, body: bytes) -> dict[str, Any]:
     """Answer a body; raise HTTPRefusal with one line."""
     try:
-        return answer(body)
+        asked = msgspec.json.decode(body, type=_Asked)
+        return answer(Question.from_state(asked.question), asked)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise HTTPRefusal(400, _MALFORMED) from None
     except OptrrError as error:
@@ -158,7 +155,7 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
 
 
 def redirect(url: str, private: Path) -> Path:
-    """Write a file that leads to an address; only this user can read it.
+    """Write a file, readable by this user only, that leads to an address.
 
     An address on the command line would show the token in the list of processes.
     """
@@ -172,63 +169,21 @@ def redirect(url: str, private: Path) -> Path:
     return place
 
 
-# Slider steps per factor of two of the total.
-_PER_DOUBLE = 20
-
-
-def slider_totals() -> list[float]:
-    """List the totals of the slider in nats.
-
-    They are evenly spaced in logarithms over the ladder, with three digits.
-    """
-    steps = round(_PER_DOUBLE * math.log2(LADDER[-1] / LADDER[0]))
-    return [float(f"{LADDER[0] * 2 ** (k / _PER_DOUBLE):.3g}") for k in range(steps + 1)]
-
-
-# First value of the slider of people, its factors of ten, and its steps per factor of ten.
-_FEWEST, _DECADES, _PER_TEN = 10, 5, 12
-
-
-def slider_people() -> list[int]:
-    """List the numbers of people of the slider."""
-    steps = range(_DECADES * _PER_TEN + 1)
-    return [int(float(f"{_FEWEST * 10 ** (k / _PER_TEN):.2g}")) for k in steps]
-
-
-# Prior beliefs on offer, in percent.
-_PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
-
-
 def page_markup(question: Question) -> str:
     """Render the page as HTML."""
-    return (
-        page_environment("optrr.planner")
-        .get_template("plan.html")
-        .render(
-            state=json.dumps(question.state()),
-            totals=json.dumps(slider_totals()),
-            people=json.dumps(slider_people()),
-            priors=json.dumps([percent / 100 for percent in _PRIORS]),
-            prior_texts=json.dumps([f"{percent} of 100" for percent in _PRIORS]),
-            ticks=[f"{total:g}" for total in LADDER[::2]],
-            people_ticks=["10", "100", "1,000", "10 k", "100 k", "1 M"],
-            limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
-            software=SOFTWARE,
-        )
+    template = page_environment("optrr.planner").get_template("plan.html")
+    return template.render(
+        state=json.dumps(question.state()),
+        ticks=[f"{total:g}" for total in LADDER[::2]],
+        limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
+        languages=[(language, name_of(language)) for language in LANGUAGES],
+        software=SOFTWARE,
     )
 
 
-class _AskedPreview(msgspec.Struct, forbid_unknown_fields=True):
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
     question: dict[str, Any]
     rests: bool = True
-
-
-class _AskedRequired(msgspec.Struct, forbid_unknown_fields=True):
-    question: dict[str, Any]
-
-
-class _AskedSave(msgspec.Struct, forbid_unknown_fields=True):
-    question: dict[str, Any]
     reason: str = ""
 
 
@@ -239,8 +194,8 @@ _MOST_SEEN = 40
 class PageAnswers:
     """Answers to the page's requests; safe to use from several threads.
 
-    Exact previews that the user rested on are remembered; a saved plan lists them as alternatives. Every method takes a
-    JSON body, and raises msgspec.DecodeError if it is malformed and InvalidInput if its content is not allowed.
+    Exact previews that the user rested on are remembered; a saved plan lists them as alternatives. Every method takes
+    the decoded body, and raises InvalidInput if its content is not allowed.
     """
 
     def __init__(self, save: Save, work: PlanWork | None = None) -> None:
@@ -249,58 +204,62 @@ class PageAnswers:
         # exact previews that the user rested on, by the inputs that determine an allocation
         self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
 
-    def preview(self, body: bytes) -> dict[str, Any]:
+    def preview(self, question: Question, asked: _Asked) -> dict[str, Any]:
         """Return fragments of the page by place, the status and an error.
 
         The status states whether numbers are exact and whether more follow.
         """
-        asked = msgspec.json.decode(body, type=_AskedPreview)
-        question = Question.from_state(asked.question)
         known = self._work.ask(question, asked.rests)
         point = nearest(known.points, question)
         preview = None if point is None else Preview(question, point)
-        if preview is not None and preview.point.exact and asked.rests:
-            self._remember(preview)
-        status = _status(known, point)
+        exact = preview is not None and preview.point.exact
+        if preview is not None and exact and asked.rests:
+            with self._lock:
+                seen = self._seen.setdefault(key_of(question)[0], {})
+                seen.setdefault((question.total, preview.n, preview.point.way.name), preview)
+                if len(seen) > _MOST_SEEN:
+                    del seen[next(iter(seen))]
         shown = Shown(question, preview, known.points, known.error)
-        return {
-            "fragments": shown.fragments(),
-            "status": status,
-            "exact": point is not None and point.exact,
-            "busy": known.busy,
-            "error": known.error,
-        }
+        status = {"status": _status(known, point), "exact": exact, "busy": known.busy, "error": known.error}
+        return {"fragments": shown.fragments(), **status}
 
-    def required(self, body: bytes) -> dict[str, Any]:
-        """Return the least total and the fewest people for the margin.
+    def required(self, question: Question, asked: _Asked) -> dict[str, Any]:
+        """Return the least total and the fewest people for the margins, each with sentences.
 
-        Each comes with a sentence, and is missing if it does not exist.
+        A number is missing if it does not exist, or is not known yet.
         """
-        question = Question.from_state(msgspec.json.decode(body, type=_AskedRequired).question)
-        if question.margin is None:
-            raise InvalidInput("no margin is required; enter the ± percentage points that you need")
+        if not question.has_margins:
+            raise InvalidInput("margin: no margin is required; enter the ± percentage points that you need")
         known = self._work.ask(question)
         if known.error:
             raise InvalidInput(known.error)
-        point = nearest(known.points, question)
-        ready = known.done == known.of
-        fewest = None if point is None else Preview(question, point).people_for(question.margin)
-        if fewest is not None:
-            fewest = two_digits_up(fewest)
-        total = total_for(known.points, question.margin, question.n) if ready and known.points else None
-        wait = f"{known.done} of {known.of} totals are computed; the result appears when all are done."
-        return {
-            "total": total,
-            "people": fewest,
-            "total_said": self._total_said(question, total, known.points) if ready else wait,
-            "people_said": wait if point is None and not ready else _people_said(question, fewest),
-            "waiting": {"total": not ready, "people": point is None and not ready},
-        }
+        point, n, margins = nearest(known.points, question), question.n, question.margins_text
+        total = total_for(known.points, question, n) if known.done == known.of else None
+        fewest = None if point is None else Preview(question, point).people_for_margins()
+        fewest = fewest if fewest is not None and fewest <= MOST_PEOPLE else None
+        if known.done < known.of:
+            total_said = f"Computing: {known.done} of {known.of} points of the curve are ready."
+        elif total is None:
+            total_said = (
+                f"Cannot tell: no ε up to {LADDER[-1]:g} gives {margins} with {people_text(n)}. Ask more people, or "
+                "accept a larger margin."
+            )
+        else:
+            total_said = f"{people_text(n).capitalize()} reach {margins} if ε is at least about {total:g}. "
+            total_said += found_text(question, total)
+        if point is None:
+            people_said = "Computing."
+        elif fewest is None:
+            people_said = f"Cannot tell: at ε = {question.total:g}, no number of people gives {margins}."
+        else:
+            people_said = f"With ε = {question.total:g}, about {people_text(fewest)} reach {margins}. "
+            people_said += found_text(question, question.total)
+        waiting = {"total": known.done < known.of, "people": point is None}
+        said = {"total_said": total_said, "people_said": people_said}
+        return {"total": total, "people": fewest, **said, "waiting": waiting}
 
-    def save(self, body: bytes) -> dict[str, Any]:
+    def save(self, question: Question, asked: _Asked) -> dict[str, Any]:
         """Save the plan and list the files, a line each."""
-        asked = msgspec.json.decode(body, type=_AskedSave)
-        question = Question.from_state(asked.question)
         with self._lock:
             seen = tuple(self._seen.get(key_of(question)[0], {}).values())
         return {"saved": self._save(question, asked.reason, seen)}
@@ -309,47 +268,14 @@ class PageAnswers:
         """Stop the computation in the background."""
         self._work.close()
 
-    def _remember(self, preview: Preview) -> None:
-        """Keep the preview among the alternatives for its tables, in order."""
-        with self._lock:
-            seen = self._seen.setdefault(key_of(preview.question)[0], {})
-            seen.setdefault((preview.question.total, preview.n, preview.point.way.name), preview)
-            if len(seen) > _MOST_SEEN:
-                del seen[next(iter(seen))]
-
-    @staticmethod
-    def _total_said(question: Question, total: float | None, points: Sequence[Point]) -> str:
-        margin, asked = f"± {question.margin:g} points", _number_said(question.n)
-        if total is not None:
-            return f"With {asked}, every table has {margin} or better if ε is at least about {total:g}."
-        enough = Preview(question, points[-1]).people_for(question.margin or 0.0) if points else None
-        more = "" if enough is None else f"; at that total, about {two_digits_up(enough):,} people would be enough"
-        return (
-            f"No total up to {LADDER[-1]:g} gives {margin} with {asked}{more}. Ask more people, or accept a "
-            "larger margin."
-        )
-
-
-def _people_said(question: Question, fewest: int | None) -> str:
-    margin, total = f"± {question.margin:g} points", f"ε = {question.total:g}"
-    if fewest is None:
-        return (
-            f"At {total}, no number of people gives {margin}: some table cannot be estimated, or is not computed yet."
-        )
-    return f"At {total}, about {_number_said(fewest)} give every table {margin} or better."
-
-
-def _number_said(number: int) -> str:
-    return "one person" if number == 1 else f"{number:,} people"
-
 
 def _status(known: Known, point: Point | None) -> str:
     curve = f"{known.done} of {known.of} points of the curve are computed"
     if known.error:
-        return "No results for this total."
+        return "No results for this ε."
     if point is None:
-        return f"Computing: there are no results at this total yet; {curve}."
+        return f"Computing: there are no results at this ε yet; {curve}."
     if not point.exact:
         then = "the exact numbers follow" if known.busy else "the numbers become exact when the slider stops"
-        return f"Approximate numbers (≈) between two computed totals; {then}."
-    return f"Exact numbers at this total; {curve}." if known.busy else "Exact numbers at this total."
+        return f"Approximate numbers (≈) between two computed values of ε; {then}."
+    return f"Exact numbers at this ε; {curve}." if known.busy else "Exact numbers at this ε."

@@ -8,81 +8,31 @@ point.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from markupsafe import escape
 
-from optrr.core.display import Chart, epsilon_text
+from optrr.core.display import Chart
 
-# Digits of exact and of interpolated numbers.
-_EXACT, _INTERPOLATED = 4, 2
-# Signs before half-widths and interpolated numbers, with no-break spaces.
-PLUS_MINUS, _ABOUT = "±\u00a0", "≈\u00a0"
-# Decimals of an ε.
-_DECIMALS = 4
 # Units of all charts' width.
 _WIDTH = 340
 _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 330, 12, 192
+# Units of width that the words in the zone need.
+_ROOM = 80
 # Dots per row, and their distance.
 _DOTS, _APART = 10, 13
 # A total ε in nats with its margin in percentage points.
 _At = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Figures:
-    """How the numbers of one preview are written."""
-
-    exact: bool
-
-    def number(self, value: float | None) -> str | None:
-        """Format a nonnegative number; None if missing, words if infinite."""
-        if value is None:
-            return None
-        if math.isinf(value):
-            return "without bound"
-        return digits(value, _EXACT) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
-
-    def points(self, value: float | None) -> str | None:
-        """Format ± percentage points."""
-        said = self.number(value)
-        if value is None or said is None or math.isinf(value):
-            return "cannot be estimated" if value is not None else None
-        return f"{PLUS_MINUS}{said}" if self.exact else f"≈\u00a0{PLUS_MINUS}{said.removeprefix(_ABOUT)}"
-
-    def epsilon(self, value: float) -> str:
-        """Format ε in nats, rounded up if exact, so that it is never understated."""
-        return epsilon_text(value, _DECIMALS) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
-
-
-def digits(value: float, count: int) -> str:
-    """Format a number with ``count`` significant digits.
-
-    There is no exponent between 10^-4 and 10^12.
-    """
-    rounded = float(f"{value:.{count}g}")
-    if rounded != 0 and not 1e-4 <= abs(rounded) < 1e12:
-        return f"{rounded:.{count}g}"
-    decimals = 0 if rounded == 0 else max(count - 1 - math.floor(math.log10(abs(rounded))), 0)
-    text = f"{rounded:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def interval_text(share: float, margin: float) -> str:
-    """Format an interval around a proportion in percent, rounded outwards."""
-    lower, upper = max(share - margin, 0.0), min(share + margin, 100.0)
-    # an interval narrower than two points needs a decimal to be one
-    scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
-    low, high = math.floor(lower * scale) / scale, math.ceil(upper * scale) / scale
-    return f"{low:g}–{high:g} %"
-
-
-def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float]) -> Chart:
+def frontier_chart(
+    points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float], little: float
+) -> Chart:
     """Plot ± percentage points, and their lower bound, against the total ε.
 
     Both axes are logarithmic. Curves are totals with their margins; points without a logarithm are left out. ``chosen``
-    is the current total with its margin, or None if that is unknown; ``ends`` are the totals at the ends of the axis.
+    is the current total with its margin, or None if that is unknown; ``ends`` are the totals at the ends of the axis. From
+    the total ``little`` on, ε protects little.
     """
     points, bound, shown = _drawable(points), _drawable(bound), _drawable([chosen] if chosen else [])
     margins = [m for _, m in (*points, *bound, *shown)] or [1.0, 10.0]
@@ -92,7 +42,11 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
     lowest = min(min(margins) / 1.15, middle / math.sqrt(10))
     highest = max(max(margins) * 1.15, middle * math.sqrt(10))
     up = _logarithmic(lowest, highest, _BOTTOM, _TOP)
-    out = [_axis_line(across(t), _TOP, _BOTTOM, f"{t:g}") for t in _doubles(*ends)]
+    start = across(min(max(little, ends[0]), ends[1]))
+    out = [f'<rect class="little" x="{start:.1f}" y="{_TOP}" width="{_RIGHT - start:.1f}" height="{_BOTTOM - _TOP}"/>']
+    if _RIGHT - start > _ROOM:
+        out.append(_text(_RIGHT - 4, _TOP + 12, "protects little", "end"))
+    out += [_axis_line(across(t), _TOP, _BOTTOM, f"{t:g}") for t in _doubles(*ends)]
     for margin in _nice(lowest, highest):
         y = up(margin)
         out += [f'<path class="grid" d="M{_LEFT} {y:.1f}H{_RIGHT}"/>', _text(_LEFT - 5, y + 4, f"±{margin:g}", "end")]
@@ -107,9 +61,10 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
         x, y = (min(max(across(total), _LEFT), _RIGHT), up(margin))
         out.append(f'<path class="chosen-line" d="M{x:.1f} {y:.1f}V{_BOTTOM}"/>')
         out.append(f'<circle class="chosen" data-chosen="" cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
-        said = f"Chosen: ε = {total:g}, ±{digits(margin, 2)} points"
-    curve_said = "; ".join(f"ε {t:.2g}: ±{digits(m, 2)}" for t, m in points) or "none yet"
-    label = f"Typical margin in percentage points against the total ε. {said}. Computed: {curve_said}."
+        said = f"Chosen: ε = {total:g}, ±{_short(margin)} points"
+    zone = f"Above {little:.2g}, ε protects little."
+    curve_said = "; ".join(f"ε {t:.2g}: ±{_short(m)}" for t, m in points) or "none yet"
+    label = f"Typical margin in percentage points against the total ε. {said}. {zone} Computed: {curve_said}."
     return Chart(_svg(_WIDTH, _HEIGHT, out, f' data-frontier="" data-left="{_LEFT}" data-right="{_RIGHT}"'), "", label)
 
 
@@ -180,3 +135,8 @@ def _nice(low: float, high: float) -> list[float]:
     numbers = [lead * 10.0**p for p in powers for lead in (1, 2, 5)]
     inside = [n for n in numbers if low <= n <= high]
     return inside if len(inside) <= 8 else [10.0**p for p in powers if low <= 10.0**p <= high]
+
+
+def _short(value: float) -> str:
+    """Write a positive number with two digits and no exponent."""
+    return f"{float(f'{value:.2g}'):,.{max(1 - math.floor(math.log10(value)), 0)}f}"

@@ -20,29 +20,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import to_builtins
 
-from optrr.allocation.allocating import Allocation, allocate
+from optrr.allocation.allocating import Allocation
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
 from optrr.core.design import Asking, Declared, Specification
-from optrr.core.display import (
-    Page,
-    Result,
-    Table,
-    brief,
-    crossed,
-    epsilon_text,
-    in_json,
-    nearness,
-    page_html,
-)
-from optrr.core.errors import InvalidInput
+from optrr.core.display import Page, Result, Table, brief, crossed, epsilon_text, in_json, nearness, page_html
+from optrr.core.domain import shown
+from optrr.core.errors import InvalidInput, warn
 from optrr.core.provenance import Given, is_file, path_of
 from optrr.core.records import was_killed, whole_files
 from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
-from optrr.planner.preview import POINTS, Point, Preview, allocated, point
-from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+from optrr.planner.preview import REACHED, Point, Preview, allocated, people_needed, point
+from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Margins, Question
 from optrr.planner.statement import Device, statement
 
 if TYPE_CHECKING:
@@ -50,12 +41,10 @@ if TYPE_CHECKING:
 
 # Parts of a nat to which a computed total is rounded up, as totals are shown.
 _PARTS = 1e6
-# Relative excess up to which a margin counts as reached, because totals and errors are doubles.
-_REACHED = 1e-9
-# Factor by which totals grow until one reaches the margin, and relative width at which the bisection then stops.
-_STEP, _NEAR = 1.05, 1e-3
-# Relative slack of a margin above which a smaller total is tried.
-_SLACK = 1e-4
+# Relative width of the interval at which the search of a total stops.
+_NEAR = 1e-4
+# Logarithm of the ratio that stands for a table without any estimate.
+_IMPOSSIBLE = 50.0
 _TOTAL, _PEOPLE = 1.0, 1000
 
 
@@ -71,9 +60,11 @@ class Plan(Result):
     drawn: ClassVar[tuple[str, ...]] = ("margin",)
 
     @classmethod
-    def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> "Plan":
+    def of(
+        cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = (), made: Allocation | None = None
+    ) -> "Plan":
         """Build the plan of a question; raise as :func:`optrr.allocate` does."""
-        made = allocated(question)
+        made = made or allocated(question)
         out = cls(question, point(question, made), reason, tuple(seen))
         # keep the allocation that was just computed
         out.__dict__["allocation"] = made
@@ -104,9 +95,8 @@ class Plan(Result):
 
         The belief about a person must be within 0.001..0.999.
         """
-        out = replace(self, question=replace(self.question, prior=prior, releases=releases))
-        out.__dict__["allocation"] = self.allocation
-        return out
+        changed = replace(self.question, prior=prior, releases=releases)
+        return Plan.of(changed, self.reason, self.seen, self.allocation)
 
     @property
     def meaning(self) -> Meaning:
@@ -116,12 +106,14 @@ class Plan(Result):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings to read before using the plan, one line each."""
-        wished = self.question.margin
-        largest = max((table.margin for table in self.preview.tables), default=0.0)
-        if wished is None or largest <= wished * (1 + _REACHED):
-            return self.point.warnings
-        needed = f"the required margin of ± {wished:g} points is not met: some table has ± {largest:.3g}"
-        return (*self.point.warnings, f"{needed}; raise the total, or ask more people")
+        question = self.question
+        lines = [left_out_text(name) for name in question.left_out]
+        for table in self.preview.missed[:1]:
+            lines.append(
+                f"the required margin is not met: {crossed(table.attributes)} has ± {table.margin:.3g} points instead "
+                f"of ± {question.margin_of(table.attributes):g}; raise the total, or ask more people"
+            )
+        return (*self.point.warnings, *lines)
 
     def headline(self) -> str:
         """Summarize respondents, privacy budget, protocol and accuracy."""
@@ -194,8 +186,34 @@ class Plan(Result):
         Raises InvalidInput if that would overwrite files that are not from a plan, or a design of which reports may
         exist.
         """
-        texts = {_PLAN: self.to_toml(), "statement.html": page_html(self.statement())}
-        return hand_over(folder, self.preview, self.asking, self.device, texts)
+        place = Path(folder)
+        refuse_foreign(place, self.asking.digest)
+        with TemporaryDirectory(prefix="optrr-plan-") as name:
+            made = Path(name)
+            _write(made, self)
+            written = [each for each in _NAMES if (made / each).exists()]
+            new = not place.exists()
+            try:
+                place.mkdir(exist_ok=True)
+            except OSError as error:
+                raise InvalidInput(f"cannot make the folder {place}: {error.strerror}; choose another") from error
+            try:
+                with whole_files([place / each for each in written]) as paths:
+                    for path in paths:
+                        shutil.copyfile(made / path.name, path)
+            except BaseException:
+                if new and not any(place.iterdir()):
+                    place.rmdir()
+                raise
+        for each in set(_NAMES) - set(written):
+            # files of an earlier plan that this one does not need
+            (place / each).unlink(missing_ok=True)
+        return tuple(place / each for each in written)
+
+
+def left_out_text(name: str) -> str:
+    """State that a question is left out."""
+    return f"no table needs {shown(name)}: it is left out of the survey; add its table to ask it"
 
 
 def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
@@ -206,7 +224,7 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     n: int | None = None,
     records_only: bool = False,
     protocol: str | None = None,
-    margin: float | None = None,
+    margin: Margins | None = None,
     reason: str = "",
 ) -> Plan:
     """Choose a total ε for a margin of error and record the decision.
@@ -218,13 +236,14 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     total
         privacy budget ε of each person in nats, 0.05..20; by default the smallest for ``margin``, or 1.
     workload, records_only
-        as in :func:`optrr.allocate`.
+        as in :func:`optrr.allocate`; attributes that no table needs are left out, with a warning.
     n
         number of respondents; by default the fewest for ``margin`` at the total, or 1000.
     protocol
         name of a protocol to use instead of the best.
     margin
-        ± on each proportion, in percentage points with 95 % confidence, as a root mean square over a table's cells.
+        ± on each proportion, in percentage points with 95 % confidence, as a root mean square over a table's cells: of
+        every table, or of single ones, ``{"theft": 4, ("theft", "class"): 6}``, and the others as they come.
     reason
         reason of the choice, for the record.
 
@@ -236,7 +255,7 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     Raises
     ------
     InvalidInput, Infeasible
-        if an argument is not allowed, or if the margin cannot be reached; the message states the margin that can.
+        if an argument is not allowed, or if a margin cannot be reached; the message says what to change.
 
     Examples
     --------
@@ -245,31 +264,28 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     >>> max(table.margin for table in plan.preview.tables) <= 5
     True
     """
-    specification = specification_of(domain)
     question = Question.of(
-        specification,
+        specification_of(domain),
         workload,
+        margin,
         total=_TOTAL if total is None else total,
         n=_PEOPLE if n is None else n,
         keep="records" if records_only else None,
         way=protocol,
-        margin=margin,
     )
+    warn(left_out_text(name) for name in question.left_out)
     if margin is not None and total is None:
-        return _least_total(question, margin, reason)
-    made = Plan.of(question, reason)
+        return _least_total(question, reason)
     if margin is None or n is not None:
-        return made
-    people, best = min(
-        ((Preview(question, each).people_for(margin) or MOST_PEOPLE + 1, each) for each in _points(made)),
-        key=lambda one: one[0],
-    )
-    if people > MOST_PEOPLE:
+        return Plan.of(question, reason)
+    made = _closest(question, reason)
+    people = made.preview.people_for_margins()
+    if people is None or people > MOST_PEOPLE:
         raise InvalidInput(
-            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by "
+            f"no number of people gives {question.margins_text} at a total of {question.total:g} by "
             f"{made.point.way.name}; raise the total, or choose another protocol"
         )
-    return Plan.of(replace(question, n=people, way=_way(made, best)), reason)
+    return Plan.of(replace(made.question, n=people), reason)
 
 
 def specification_of(given: Declared) -> Specification:
@@ -291,84 +307,54 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
     return Plan.of(recorded.question, recorded.reason, recorded.seen)
 
 
-def _least_total(question: Question, margin: float, reason: str) -> Plan:
-    """Find the plan with the least total at which a protocol has this margin.
+def _least_total(question: Question, reason: str) -> Plan:
+    """Find the plan with the least total at which a protocol has the required margins.
 
-    The margin holds for all tables, and the total is rounded up to the sixth decimal. The search starts from an
-    allocation with the required errors. If every protocol, optimized for the average error at that total, exceeds the
-    margin in some table, higher totals are tried; if one stays below it, lower ones. Protocols optimized for the
-    largest error instead may need less: :func:`optrr.allocate` with ``standard_error`` computes them.
+    The total is rounded up to the sixth decimal, and is at most a ten-thousandth larger than the least. Protocols are
+    optimized for the average error; those optimized for the largest error instead may need less:
+    :func:`optrr.allocate` with ``standard_error`` computes them.
     """
-    needed = allocate(
-        question.specification,
-        workload=question.learn,
-        n=question.n,
-        standard_error=margin / POINTS,
-        records_only=question.keep is not None,
-    )
-    named = next((each for each in needed.protocols if each.name == question.way), None)
-    high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
-    if high > MOST_TOTAL:
-        raise _too_small(margin, question)
-    made, low = _closest(question.at(high), reason), high
-    while not _reaches(made, margin):
-        low, high = high, min(_rounded_up(high * _STEP), MOST_TOTAL)
-        if low == high:
-            raise _too_small(margin, question)
-        made = _closest(question.at(high), reason)
-    if low == high and _reaches(made, margin * (1 - _SLACK)):
-        # a protocol that is compared at a given total may need less
-        low = max(needed.total_bound or 0.0, LEAST_TOTAL)
-    while high > low * (1 + _NEAR):
-        middle = _rounded_up(math.sqrt(low * high))
-        tried = _closest(question.at(middle), reason)
-        low, high, made = (low, middle, tried) if _reaches(tried, margin) else (middle, high, made)
-    return made
+    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import)
+
+    tried: dict[float, Plan] = {}
+
+    def excess(log_total: float) -> float:
+        total = min(max(math.ceil(math.exp(log_total) * _PARTS) / _PARTS, LEAST_TOTAL), MOST_TOTAL)
+        if total not in tried:
+            tried[total] = _closest(question.at(total), reason)
+        needed = people_needed(tried[total].question, tried[total].point)
+        return math.log(needed / question.n) if math.isfinite(needed) else _IMPOSSIBLE
+
+    low, high = math.log(LEAST_TOTAL), math.log(MOST_TOTAL)
+    if excess(high) > REACHED:
+        raise InvalidInput(
+            f"{question.margins_text} needs a total of more than {MOST_TOTAL:g} nats with {question.n} people; ask "
+            "more people, or accept a larger margin"
+        )
+    if excess(low) > 0:
+        root = brentq(excess, low, high, xtol=_NEAR / 2)
+        while excess(root) > 0:
+            root += _NEAR / 4
+    return next(made for _, made in sorted(tried.items()) if not made.preview.missed)
 
 
 def _closest(question: Question, reason: str) -> Plan:
-    """Find the plan whose protocol has the smallest largest margin.
+    """Find the plan whose protocol needs the fewest people for the margins.
 
     The protocol that is best on average is taken if it is as good.
     """
     made = Plan.of(question, reason)
-    best = min(_points(made), key=lambda each: _worst_margin(question, each))
-    way = _way(made, best)
-    return made if way == question.way else Plan.of(replace(question, way=way), reason)
-
-
-def _worst_margin(question: Question, each: Point) -> float:
-    return comparable(max(table.margin for table in Preview(question, each).tables))
-
-
-def _points(made: Plan) -> list[Point]:
-    """List the chosen protocol's point, or those of all admissible ones."""
-    question, allocation = made.question, made.allocation
-    if question.way is not None:
-        return [made.point]
-    others = [o for o in allocation.protocols if o.suits and o.name != made.point.way.name and math.isfinite(o.error)]
-    kept = [o for o in others if o.keeps_records or question.keep is None]
-    return [made.point, *(point(question, allocation.choosing(o.name)) for o in kept)]
-
-
-def _way(made: Plan, best: Point) -> str | None:
-    """Name the protocol of a point; None if it is the chosen one."""
-    return made.question.way if best is made.point else best.way.name
-
-
-def _too_small(margin: float, question: Question) -> InvalidInput:
-    return InvalidInput(
-        f"± {margin:g} points needs a total of more than {MOST_TOTAL:g} nats with {question.n} people; ask more "
-        "people, or accept a larger margin"
-    )
-
-
-def _reaches(made: Plan, margin: float) -> bool:
-    return max(table.margin for table in made.preview.tables) <= margin * (1 + _REACHED)
-
-
-def _rounded_up(total: float) -> float:
-    return math.ceil(total * _PARTS) / _PARTS
+    others = [o for o in made.allocation.protocols if o.suits and o.name != made.point.way.name]
+    if question.way is None and question.keep is not None:
+        others = [o for o in others if o.keeps_records]
+    points = [
+        made.point,
+        *(point(question, made.allocation.choosing(o.name)) for o in others if math.isfinite(o.error)),
+    ]
+    best = min(points if question.way is None else points[:1], key=lambda p: comparable(people_needed(question, p)))
+    if best is made.point:
+        return made
+    return Plan.of(replace(question, way=best.way.name), reason, made=made.allocation.choosing(best.way.name))
 
 
 _PLAN = "plan.toml"
@@ -386,42 +372,6 @@ _NAMES = (
 )
 
 
-def hand_over(
-    folder: str | Path, preview: Preview, asking: Asking, device: Device, texts: dict[str, str]
-) -> tuple[Path, ...]:
-    """Write all files, with the ``texts`` by name, into a folder and return them.
-
-    The folder is created if it is missing. Raises InvalidInput if a file of one of these names is not from a plan, or
-    if reports may exist that were collected with the plan in the folder.
-    """
-    place = Path(folder)
-    refuse_foreign(place, asking.digest)
-    with TemporaryDirectory(prefix="optrr-plan-") as name:
-        made = Path(name)
-        for name_of_text, text in texts.items():
-            (made / name_of_text).write_text(text, encoding="utf-8")
-        _write(made, preview, asking, device)
-        written = [each for each in _NAMES if (made / each).exists()]
-        new = not place.exists()
-        try:
-            place.mkdir(exist_ok=True)
-        except OSError as error:
-            raise InvalidInput(f"cannot make the folder {place}: {error.strerror}; choose another") from error
-        try:
-            with whole_files([place / each for each in written]) as paths:
-                for path in paths:
-                    shutil.copyfile(made / path.name, path)
-        except BaseException:
-            if new and not any(place.iterdir()):
-                place.rmdir()
-            raise
-    for each in _NAMES:
-        # files of an earlier plan that this one does not need
-        if each not in written:
-            (place / each).unlink(missing_ok=True)
-    return tuple(place / each for each in written)
-
-
 def refuse_foreign(place: Path, digest: str | None = None) -> None:
     """Raise InvalidInput if a file would be lost that is not from a plan.
 
@@ -430,9 +380,7 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
     if place.exists() and not place.is_dir():
         raise InvalidInput(f"{place} is a file; name a folder for the plan")
     there = [name for name in _NAMES if (place / name).exists()]
-    if not there:
-        return
-    if was_killed(place / _PLAN):
+    if not there or was_killed(place / _PLAN):
         return
     if not is_plan(place / _PLAN):
         raise InvalidInput(f"{place / there[0]} was written by no plan and would be overwritten; choose another folder")
@@ -446,24 +394,29 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
         )
 
 
-def _write(made: Path, preview: Preview, asking: Asking, device: Device) -> None:
+def _write(made: Path, plan: Plan) -> None:
+    """Write all files of a plan into an empty folder."""
     from jinja2 import Environment, PackageLoader  # noqa: PLC0415 (only plans that are handed over need it)
 
-    question = preview.question
-    (made / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
+    question = plan.question
+    texts = {
+        _PLAN: plan.to_toml(),
+        "specification.toml": question.specification.to_toml(),
+        "statement.html": page_html(plan.statement()),
+    }
     if not question.learn.word:
         wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
-        (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
-    files.save(asking, made / "design.json")
+        texts[_TABLES] = toml_text({"tables": wanted})
+    files.save(plan.asking, made / "design.json")
+    device = plan.device
     if device.raw:
         (made / "sampler.json").write_bytes(device.raw)
-    known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
+    known = [table.attributes for table in plan.point.tables if math.isfinite(table.error)]
     named = ", ".join(map(repr, known[0])) if known else "…"
-    texts = Environment(loader=PackageLoader("optrr.planner"), trim_blocks=True, keep_trailing_newline=True)
-    analysis = texts.get_template("analysis.py.txt").render(tables=[repr(tuple(names)) for names in known])
-    (made / "analysis.py").write_text(analysis, encoding="utf-8")
-    written = {each.name for each in made.iterdir()}
-    about = texts.get_template("README.txt").render(
-        written=written, names=named, refusal=device.refusal, spent=epsilon_text(device.epsilon)
-    )
-    (made / "README.txt").write_text(about, encoding="utf-8")
+    templates = Environment(loader=PackageLoader("optrr.planner"), trim_blocks=True, keep_trailing_newline=True)
+    texts["analysis.py"] = templates.get_template("analysis.py.txt").render(tables=map(repr, map(tuple, known)))
+    written = {*texts, *(each.name for each in made.iterdir())}
+    about = {"written": written, "names": named, "refusal": device.refusal, "spent": epsilon_text(device.epsilon)}
+    texts["README.txt"] = templates.get_template("README.txt").render(about)
+    for name, text in texts.items():
+        (made / name).write_text(text, encoding="utf-8")

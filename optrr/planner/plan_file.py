@@ -2,7 +2,8 @@
 
     format = "optrr-plan/1"
     reason, software        texts
-    [question]              as :meth:`optrr.planner.question.Question.state`
+    [question]              as :meth:`optrr.planner.question.Question.state`; margin of all tables
+    [question.margins]      required margins of single tables by name, such as "theft × class" = 6
     [[seen]]                total, n, way, margin, over_bound of each alternative that was considered
     [choice]                total as drawn in nats, way, error, error_bound, over_bound, margin, conditional_epsilon, meaning,
                             digest of the protocol, and digest of the question
@@ -58,13 +59,8 @@ class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, preview: Preview) -> "SeenWay":
         """Record the numbers of an exact preview."""
-        return cls(
-            float(preview.question.total),
-            preview.n,
-            preview.point.way.name,
-            float(preview.typical_margin),
-            float(preview.over_bound),
-        )
+        numbers = float(preview.typical_margin), float(preview.over_bound)
+        return cls(float(preview.question.total), preview.n, preview.point.way.name, *numbers)
 
 
 def meaning_of(preview: Preview) -> Meaning:
@@ -101,16 +97,8 @@ def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
 
 def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> str:
     """Format the whole file."""
-    return toml_text(
-        {
-            "format": FORMAT,
-            "reason": reason,
-            "software": SOFTWARE,
-            "question": preview.question.state(),
-            "seen": msgspec.to_builtins(list(seen)),
-            "choice": choice(preview, asking),
-        }
-    )
+    content = {"format": FORMAT, "reason": reason, "software": SOFTWARE, "question": preview.question.state()}
+    return toml_text(content | {"seen": msgspec.to_builtins(list(seen)), "choice": choice(preview, asking)})
 
 
 def _question_digest(question: Question) -> str:
@@ -119,25 +107,10 @@ def _question_digest(question: Question) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-class _Choice(msgspec.Struct, forbid_unknown_fields=True):
-    total: float
-    way: str
-    error: float
-    error_bound: float
-    over_bound: float
-    margin: float
-    conditional_epsilon: float
-    meaning: list[str]
-    question_digest: str
-    digest: str | None = None
-    tables: list[dict[str, Any]] = []
-    labels: list[dict[str, Any]] = []
-
-
 class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     question: dict[str, Any]
-    choice: _Choice
+    choice: dict[str, Any]
     reason: str = ""
     software: str = ""
     seen: tuple[SeenWay, ...] = ()
@@ -149,7 +122,6 @@ class RecordedPlan:
 
     question: Question
     reason: str
-    software: str
     seen: tuple[SeenWay, ...]
     choice: dict[str, Any]
 
@@ -181,12 +153,11 @@ def read_plan(path: Given) -> RecordedPlan:
                     f"an alternative has total {each.total:g} and n = {each.n}; give a total from {LEAST_TOTAL:g} to "
                     f"{MOST_TOTAL:g} nats and at least one person"
                 )
+        if len(held.seen) > MOST_SEEN:
+            raise InvalidInput(f"it lists {len(held.seen)} alternatives; keep at most {MOST_SEEN}")
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"plan {path}: {in_one_line(error)}") from error
-    if len(held.seen) > MOST_SEEN:
-        raise InvalidInput(f"plan {path} lists {len(held.seen)} alternatives; keep at most {MOST_SEEN}")
-    stated_choice = {key: value for key, value in msgspec.to_builtins(held.choice).items() if value is not None}
-    return RecordedPlan(question, held.reason, held.software, held.seen, stated_choice)
+    return RecordedPlan(question, held.reason, held.seen, held.choice)
 
 
 def verify_plan(path: Given, *, limited: bool = True) -> Verification:
@@ -196,10 +167,11 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
     :func:`read_plan`, and if nothing can be allocated for the question.
     """
     recorded = read_plan(path)
-    question = recorded.question
-    made = allocated(question)
-    preview, asking = Preview(question, point(question, made)), made.asking
-    compared = [*_leaves(recorded.choice, choice(preview, asking)), *_seen_again(recorded)]
+    made = allocated(recorded.question)
+    preview, asking = Preview(recorded.question, point(recorded.question, made)), made.asking
+    stated, recomputed = dict(_leaves(recorded.choice, "")), dict(_leaves(choice(preview, asking), ""))
+    compared = [(name, stated.get(name), recomputed.get(name)) for name in {**recomputed, **stated}]
+    compared += _seen_again(recorded)
     differing = [each for each in compared if not _same(*each[1:])]
     beside = path_of(path).with_name(_DESIGN)
     if beside.exists():
@@ -221,20 +193,16 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
     return Verification(tuple(checks), all(name != "question_digest" for name, *_ in differing))
 
 
-def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Iterate over name, recorded and recomputed value of every entry.
-
-    A value that exists on one side only is paired with None.
-    """
-    if isinstance(recorded, dict) and isinstance(recomputed, dict):
-        for key in dict.fromkeys([*recomputed, *recorded]):
-            yield from _leaves(recorded.get(key), recomputed.get(key), f"{name}.{key}" if name else key)
-    elif isinstance(recorded, list) and isinstance(recomputed, list):
-        for k in range(max(len(recorded), len(recomputed))):
-            here, there = (each[k] if k < len(each) else None for each in (recorded, recomputed))
-            yield from _leaves(here, there, f"{name}[{k + 1}]")
+def _leaves(content: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Iterate over name and value of every entry."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield from _leaves(value, f"{name}.{key}" if name else key)
+    elif isinstance(content, list):
+        for k, value in enumerate(content, 1):
+            yield from _leaves(value, f"{name}[{k}]")
     else:
-        yield name, recorded, recomputed
+        yield name, content
 
 
 def _same(recorded: Any, recomputed: Any) -> bool:
@@ -271,26 +239,20 @@ def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def toml_text(content: Mapping[str, Any]) -> str:
+def toml_text(content: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
     """Format plain values as TOML, in their order.
 
     A mapping becomes a table, and a list of mappings one table each; these come after all other values, as TOML
     requires. Other lists hold plain values, or lists of texts.
     """
-    return "\n".join([*_tables_in_order(content, ()), ""])
-
-
-def _tables_in_order(content: Mapping[str, Any], place: tuple[str, ...]) -> list[str]:
-    keys = {key: key if _BARE.fullmatch(key) else toml_value(key) for key in content}
-    tables = {
-        key: value if isinstance(value, list) else [value]
-        for key, value in content.items()
-        if isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
-    }
-    lines = [toml_entry(keys[key], value, None) for key, value in content.items() if key not in tables]
-    for key, each_of in tables.items():
-        inside = (*place, keys[key])
-        heading = f"[[{'.'.join(inside)}]]" if isinstance(content[key], list) else f"[{'.'.join(inside)}]"
-        for each in each_of:
-            lines += [*([""] if lines else []), heading, *_tables_in_order(each, inside)]
-    return lines
+    lines, tables = [], []
+    for key, value in content.items():
+        name = key if _BARE.fullmatch(key) else toml_value(key)
+        path = ".".join((*place, name))
+        if isinstance(value, Mapping):
+            tables.append(f"[{path}]\n{toml_text(value, (*place, name))}")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            tables += [f"[[{path}]]\n{toml_text(each, (*place, name))}" for each in value]
+        else:
+            lines.append(toml_entry(name, value, None))
+    return "".join(f"{line}\n" for line in lines) + "".join(f"\n{table}" for table in tables)

@@ -2,10 +2,8 @@
 
 A :class:`Point` holds the result of :func:`optrr.allocate` at one total, without the number of people, which only
 divides the errors. Between two points, log errors are interpolated linearly in the log total; such a preview, while a
-slider moves, is marked as one. A :class:`Preview` is a point with n people.
-
-An allocation takes seconds, an interpolation almost no time; the lower bound for any mechanism is computed at once in
-both.
+slider moves, is marked as one. A :class:`Preview` is a point with n people. An allocation takes seconds, an
+interpolation almost no time.
 """
 
 import math
@@ -13,11 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
-
-import numpy as np
+from typing import NamedTuple
 
 from optrr.allocation.allocating import Allocation, Progress, allocate
-from optrr.allocation.strategies import Strategy, comparable
+from optrr.allocation.strategies import Strategy
 from optrr.allocation.workload import WantedTable
 from optrr.core.design import Asking
 from optrr.core.domain import Domain
@@ -27,12 +24,12 @@ from optrr.planner.question import MOST_TOTAL, Question
 LADDER = tuple(float(2 ** (k / 2)) for k in range(-6, 9))
 # Maximum number of tables that are predicted one by one; nobody reads more.
 MOST_TABLES = 200
-# Number of totals between two of the ladder among which the least one with a margin is searched.
-_STEPS = 36
 # Half of an interval of 95 % in standard errors.
 HALF_WIDTH = 1.959964
 # The same in percentage points, of a standard error of a share.
 POINTS = 100 * HALF_WIDTH
+# Relative excess up to which a margin counts as reached, because totals and errors are doubles.
+REACHED = 1e-9
 # Level and power of the test behind the smallest differences.
 _LEVEL, _POWER = 0.05, 0.8
 
@@ -56,8 +53,7 @@ class TableErrors:
         return math.prod(self.sizes)
 
 
-@dataclass(frozen=True)
-class AttributeLabel:
+class AttributeLabel(NamedTuple):
     """Stated accuracy ε and conditional ε of one attribute of whole records."""
 
     name: str
@@ -131,46 +127,25 @@ def _table_errors(asking: Asking, domain: Domain, wanted: Sequence[WantedTable])
 
 
 def between(low: Point, high: Point, total: float) -> Point:
-    """Interpolate errors, stated ε and attenuation between two points."""
+    """Interpolate the errors of tables between two points.
+
+    Stated losses are those of the larger total, so that none is understated; other protocols are not interpolated.
+    """
     share = math.log(total / low.total) / math.log(high.total / low.total)
-    near = low if share < 0.5 else high
 
     def mixed(a: float, b: float) -> float:
         if min(a, b) <= 0 or not (math.isfinite(a) and math.isfinite(b)):
             return b if share > 0.5 else a
         return math.exp((1 - share) * math.log(a) + share * math.log(b))
 
-    def way_between(shown: Strategy, a: Strategy, b: Strategy) -> Strategy:
-        conditional = mixed(a.conditional_epsilon, b.conditional_epsilon)
-        return replace(shown, epsilon=total, error=mixed(a.error, b.error), conditional_epsilon=conditional)
+    def table_between(a: TableErrors, b: TableErrors) -> TableErrors:
+        kept = None if a.kept is None or b.kept is None else mixed(a.kept, b.kept)
+        return replace(a, error=mixed(a.error, b.error), kept=kept)
 
-    lower = {way.name: way for way in low.ways}
-    # stated losses depend on the total; those of the larger total are never understated
-    ways = [way_between(way, lower[way.name], way) for way in high.ways if way.name in lower]
-    return replace(
-        near,
-        total=total,
-        epsilon=total,
-        way=way_between(near.way, low.way, high.way),
-        ways=tuple(sorted(ways, key=lambda way: comparable(way.error))),
-        tables=tuple(
-            replace(
-                a,
-                error=mixed(a.error, b.error),
-                kept=None if a.kept is None or b.kept is None else mixed(a.kept, b.kept),
-            )
-            for a, b in zip(low.tables, high.tables, strict=True)
-        ),
-        labels=tuple(
-            AttributeLabel(a.name, mixed(a.epsilon, b.epsilon), mixed(a.conditional_epsilon, b.conditional_epsilon))
-            for a, b in zip(low.labels, high.labels, strict=False)
-        ),
-        error_bound=mixed(low.error_bound, high.error_bound),
-        # sentences about another total do not hold for this one
-        sentences=(),
-        warnings=(),
-        exact=False,
-    )
+    way = replace(high.way, epsilon=total, error=mixed(low.way.error, high.way.error))
+    tables = tuple(map(table_between, low.tables, high.tables))
+    # sentences about another total do not hold for this one
+    return replace(high, total=total, epsilon=total, way=way, tables=tables, sentences=(), warnings=(), exact=False)
 
 
 def nearest(points: Sequence[Point], question: Question) -> Point | None:
@@ -199,8 +174,7 @@ class Expected:
     ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 % interval
     in percentage points; ``sampling_margin`` the margin without any randomization. Of a pair, ``difference`` is the
     smallest one, in percentage points between two halves of the people in an evenly split answer, that a test at 5 % finds in
-    80 % of all surveys (for larger tables Cramér's V, times 100), and ``odds_ratio`` that of the same table; None for other
-    tables, and where none can be found.
+    80 % of all surveys (for larger tables Cramér's V, times 100); None for other tables, and where none can be found.
     """
 
     attributes: tuple[str, ...]
@@ -209,7 +183,6 @@ class Expected:
     margin: float
     sampling_margin: float
     difference: float | None
-    odds_ratio: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,16 +218,19 @@ class Preview:
 
     @property
     def bound_margin(self) -> float:
-        """The same that no mechanism of this total can be below."""
+        """Lower bound of the same for any mechanism of this total."""
         return typical_margin(self.question, self.point.error_bound)
 
-    def people_for(self, margin: float) -> int | None:
-        """Compute the number of people for ± percentage points in every table.
+    def people_for_margins(self) -> int | None:
+        """Compute the number of people for the required margins; None if no number is enough."""
+        needed = people_needed(self.question, self.point)
+        return math.ceil(needed) if math.isfinite(needed) else None
 
-        None if no number is enough.
-        """
-        needed = [table.error / table.cells * (POINTS / margin) ** 2 for table in self.point.tables]
-        return math.ceil(max(needed)) if all(map(math.isfinite, needed)) else None
+    @cached_property
+    def missed(self) -> tuple[Expected, ...]:
+        """Tables that miss their required margin."""
+        wanted = [(table, self.question.margin_of(table.attributes)) for table in self.tables]
+        return tuple(table for table, margin in wanted if margin is not None and table.margin > margin * (1 + REACHED))
 
 
 def typical_margin(question: Question, error: float) -> float:
@@ -270,22 +246,13 @@ def expected(table: TableErrors, n: int) -> Expected:
     """Predict a table with n people."""
     standard_error = math.sqrt(table.error / (n * table.cells))
     sampling = math.sqrt((1 - 1 / table.cells) / (n * table.cells))
-    difference = odds_ratio = None
+    difference = None
     if table.kept:
         degrees = (table.sizes[0] - 1) * (table.sizes[1] - 1)
         association = math.sqrt(_noncentrality(degrees) / (n * table.kept * (min(table.sizes) - 1)))
-        if association < 1:
-            difference = 100 * association
-            odds_ratio = ((1 + association) / (1 - association)) ** 2 if table.cells == 4 else None
-    return Expected(
-        table.attributes,
-        table.cells,
-        standard_error,
-        POINTS * standard_error,
-        POINTS * sampling,
-        difference,
-        odds_ratio,
-    )
+        difference = 100 * association if association < 1 else None
+    margins = POINTS * standard_error, POINTS * sampling
+    return Expected(table.attributes, table.cells, standard_error, *margins, difference)
 
 
 @cache
@@ -301,17 +268,25 @@ def _noncentrality(degrees: int) -> float:
     return float(brentq(lambda nc: ncx2.sf(critical, degrees, nc) - _POWER, 1e-6, 1000 + 10 * degrees, xtol=1e-10))
 
 
-def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
-    """Find the least total at which n people give this margin everywhere.
+def people_needed(question: Question, point: Point) -> float:
+    """Compute the number of people for the required margins at a point; ``inf`` if none is enough."""
+    wanted = [(table, question.margin_of(table.attributes)) for table in point.tables]
+    return max((t.error / t.cells * (POINTS / margin) ** 2 for t, margin in wanted if margin is not None), default=1.0)
 
-    It is interpolated between the points and rounded up to three digits; None if the largest total does not reach the
-    margin.
+
+def total_for(points: Sequence[Point], question: Question, n: int) -> float | None:
+    """Find the least total at which n people give the required margins.
+
+    The logarithm of the people that are needed is interpolated between the points, and the total is rounded up to three
+    digits. None if the largest total does not reach the margins.
     """
-    known = sorted(points, key=lambda each: each.total)
-    for low, high in pairwise(known):
-        for total in np.geomspace(low.total, high.total, _STEPS).tolist():
-            seen = between(low, high, total)
-            if max(expected(t, n).margin for t in seen.tables) <= margin:
-                digits = 10.0 ** (2 - math.floor(math.log10(total)))
-                return float(min(math.ceil(total * digits) / digits, MOST_TOTAL))
+    needed = [(each.total, people_needed(question, each)) for each in sorted(points, key=lambda each: each.total)]
+    if needed and needed[0][1] <= n:
+        return needed[0][0]
+    for (low, more), (high, less) in pairwise(needed):
+        if less <= n:
+            share = math.log(more / n) / math.log(more / less) if math.isfinite(more) else 1.0
+            total = low * (high / low) ** share
+            digits = 10.0 ** (2 - math.floor(math.log10(total)))
+            return min(math.ceil(total * digits * (1 - REACHED)) / digits, MOST_TOTAL)
     return None

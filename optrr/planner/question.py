@@ -1,18 +1,18 @@
-"""Input of a plan: attributes, tables to estimate, number of people and privacy budget.
+"""Input of a plan: attributes, tables to estimate, their margins, number of people and privacy budget.
 
 A question is plain data: the page sends it as JSON, ``plan.toml`` has the same keys, and :func:`optrr.plan` takes them
 as arguments. It contains nothing from people's records.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from optrr.allocation.workload import WORKLOADS, Workload, WorkloadLike, workload_of
 from optrr.core.design import Specification, declared
-from optrr.core.display import brief
+from optrr.core.display import brief, crossed
 from optrr.core.domain import Domain, shown
 from optrr.core.errors import InvalidInput, did_you_mean
 
@@ -22,6 +22,10 @@ LEAST_TOTAL, MOST_TOTAL = 0.05, 20.0
 MOST_PEOPLE = 10**10
 # Maximum number of releases of the same people; for more, use optrr waves design.
 MOST_RELEASES = 100
+# Margin in percentage points above which an estimate cannot tell anything about a proportion.
+MOST_MARGIN = 50.0
+# A margin for all tables, or of single tables by name.
+Margins = float | Mapping[str | tuple[str, ...], float]
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,9 @@ class Question:
 
     The fields are the arguments of :func:`optrr.plan`, with all defaults, named as the keys of ``plan.toml``. ``total``
     is the ε in nats of each person, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` the required ±
-    percentage points (95 %), or None; ``way`` the name of a protocol of :mod:`optrr.allocation.strategies`.
+    percentage points (95 %) of every table, or None; ``margins`` those of single tables, which come before it; ``way``
+    the name of a protocol of :mod:`optrr.allocation.strategies`. ``left_out`` names the attributes that no table needs;
+    the specification is without them.
     """
 
     specification: Specification
@@ -42,6 +48,8 @@ class Question:
     prior: float = 0.1
     releases: int = 1
     margin: float | None = None
+    margins: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    left_out: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("total", "n", "prior", "releases", "margin"):
@@ -51,13 +59,9 @@ class Question:
         _within("prior", self.prior, 0.001, 0.999, "as a probability")
         _whole("n", self.n, MOST_PEOPLE, "people")
         _whole("releases", self.releases, MOST_RELEASES, "releases")
-        if self.margin is not None:
-            _within("margin", self.margin, 0.001, 50, "percentage points")
-        told = {name for table in self.learn.tables for name in table.attributes}
-        if untold := [name for name in self.domain.names if name not in told]:
-            raise InvalidInput(
-                f"question {shown(untold[0])} is in no table; remove the question, or add a table with it"
-            )
+        margins = {} if self.margin is None else {"margin": self.margin}
+        for name, value in (margins | {f"margin of {crossed(t)}": v for t, v in self.margins.items()}).items():
+            _within(name, value, 0.001, MOST_MARGIN, "percentage points; a larger margin cannot tell anything")
         if self.keep not in (None, "records"):
             raise InvalidInput(f"keep: {brief(self.keep)} is not known; give 'records', or leave it out")
         if not (self.way is None or isinstance(self.way, str)):
@@ -66,15 +70,31 @@ class Question:
             )
 
     @classmethod
-    def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> "Question":
+    def of(
+        cls,
+        specification: Specification,
+        learn: WorkloadLike = "marginals",
+        margins: Margins | None = None,
+        **choices: Any,
+    ) -> "Question":
         """Build the question from tables by name, or as for :func:`optrr.allocate`.
 
-        ``choices`` are the other fields.
+        ``choices`` are the other fields. Attributes that no table needs are left out. ``margins`` is a margin of every
+        table, or one of each table by name.
         """
-        if any(None in a.categories[:-1] for a in specification.domain):
+        workload = workload_of(learn, specification.domain)
+        needed = {name for table in workload.tables for name in table.attributes}
+        left_out = tuple(name for name in specification.domain.names if name not in needed)
+        if left_out or any(None in a.categories[:-1] for a in specification.domain):
             # in a plan's file, the missing value is the last category
-            specification = declared(specification.record())
-        return cls(specification, workload_of(learn, specification.domain), **choices)
+            content = specification.record()
+            kept = [attribute for attribute in content["attributes"] if attribute["name"] in needed]
+            specification = declared(content | {"attributes": kept})
+        if isinstance(margins, Mapping):
+            choices["margins"] = {_table_of(workload, named): points for named, points in margins.items()}
+        elif margins is not None:
+            choices["margin"] = margins
+        return cls(specification, workload, left_out=left_out, **choices)
 
     @classmethod
     def from_state(cls, state: Any) -> "Question":
@@ -86,24 +106,29 @@ class Question:
             raise InvalidInput("a question must be an object with attributes; give the object that the page holds")
         given = dict(state)
         choices = {name: given.pop(name) for name in _CHOICES if name in given}
-        learn = given.pop("learn", "marginals")
+        learn, margins = given.pop("learn", "marginals"), given.pop("margins", {})
+        if not isinstance(margins, Mapping):
+            raise InvalidInput(
+                f"margins: {brief(margins)}; give an object, with ± percentage points for each table's name"
+            )
         if unknown := [key for key in given if key not in _SPECIFIED]:
-            known = (*_SPECIFIED, "learn", *_CHOICES)
+            known = (*_SPECIFIED, "learn", "margins", *_CHOICES)
             raise InvalidInput(
                 f"key {brief(unknown[0])} of the question is unknown"
                 + (did_you_mean(str(unknown[0]), known) or f"; the keys are {', '.join(known)}")
             )
         specification = declared(given)
-        return cls.of(specification, _tables(learn, specification.domain), **choices)
+        return cls.of(specification, _tables(learn, specification.domain), margins, **choices)
 
     def state(self) -> dict[str, Any]:
         """Return plain values for JSON and TOML without defaults."""
-        learn: Any = self.learn.word or [list(t.attributes) for t in self.learn.tables]
         chosen = {name: getattr(self, name) for name in _CHOICES}
+        margins = {" × ".join(table): points for table, points in self.margins.items()}
         return {
             **self.specification.record(),
-            "learn": learn,
+            "learn": self.learn.word or [list(t.attributes) for t in self.learn.tables],
             **{name: value for name, value in chosen.items() if value is not None},
+            **({"margins": margins} if margins else {}),
         }
 
     @property
@@ -111,14 +136,31 @@ class Question:
         """The attributes."""
         return self.specification.domain
 
+    @property
+    def has_margins(self) -> bool:
+        """Whether any table has a required margin."""
+        return self.margin is not None or bool(self.margins)
+
+    def margin_of(self, table: tuple[str, ...]) -> float | None:
+        """Return the required margin of a table in percentage points, or None."""
+        return self.margins.get(table, self.margin)
+
+    @property
+    def margins_text(self) -> str:
+        """The required margins in words."""
+        own = [f"{crossed(table)} ± {points:g}" for table, points in self.margins.items()]
+        if self.margin is None:
+            return f"{', '.join(own)} points"
+        return f"{', '.join([*own, 'all other tables' if own else 'every table'])} ± {self.margin:g} points"
+
     def at(self, total: float) -> "Question":
         """Return the question with another total."""
         return replace(self, total=total)
 
 
 # Fields that stand beside the attributes and the tables; all have defaults.
-_CHOICES = tuple(f.name for f in fields(Question) if f.name not in ("specification", "learn"))
-_SPECIFIED = ("attributes", "title", "asker", "introduction", "language", "public")
+_CHOICES = tuple(f.name for f in fields(Question) if f.name not in ("specification", "learn", "margins", "left_out"))
+_SPECIFIED = ("attributes", "title", "asker", "introduction", "thanks", "language", "public")
 
 
 def _tables(learn: object, domain: Domain) -> WorkloadLike:
@@ -138,6 +180,17 @@ def _tables(learn: object, domain: Domain) -> WorkloadLike:
     for name in (name for table in tables for name in table):
         domain.index(name)
     return [tuple(table) for table in tables]
+
+
+def _table_of(workload: Workload, named: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the attributes of a table of the workload, in its order."""
+    names = {part.strip() for part in named.split("×")} if isinstance(named, str) else set(named)
+    tables = [table.attributes for table in workload.tables]
+    titled = [table for table in tables if " × ".join(table) == named]
+    if found := titled or [table for table in tables if set(table) == names]:
+        return found[0]
+    title = named if isinstance(named, str) else " × ".join(named)
+    raise InvalidInput(f"margin of {shown(title)}: it is not a table to estimate; add the table, or leave it out")
 
 
 def _within(name: str, value: object, least: float, most: float, unit: str) -> None:

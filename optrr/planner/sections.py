@@ -1,7 +1,8 @@
 """Sections of the planning page: HTML fragments by their place in the page.
 
-All numbers are computed here; the page's script only inserts the fragments. Numbers between two computed totals are
-previews, marked by ≈. The Python lines that make the same plan are written here, too.
+All numbers are computed here and written by the macros of ``answer.html``; the page's script only inserts the
+fragments. Interpolated numbers have ≈ and two digits, exact ones four. The Python lines that make the same plan are
+written here, too.
 """
 
 import json
@@ -9,41 +10,87 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from optrr.allocation.strategies import Strategy
 from optrr.core.display import (
     Chart,
-    Commands,
-    Part,
-    Table,
-    Text,
-    amount,
     category_word,
     changed_of_hundred,
+    changed_text,
     crossed,
+    epsilon_text,
     example,
-    one_line,
     page_environment,
-    parts_html,
     promise,
+    sum_of_epsilons,
     two_digits_up,
-    warned,
 )
-from optrr.planner.figures import (
-    PLUS_MINUS,
-    Figures,
-    digits,
-    dots_chart,
-    frontier_chart,
-    interval_text,
-)
-from optrr.planner.meaning import Meaning, curator, surest
+from optrr.planner.figures import dots_chart, frontier_chart
+from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, curator, protects_little
 from optrr.planner.plan_file import meaning_of
-from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, typical_margin
-from optrr.planner.question import Question
+from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, people_needed, total_for, typical_margin
+from optrr.planner.question import MOST_MARGIN, Question
+from optrr.survey.words import LANGUAGES, words_of
 
-# Rows of a table.
-_MOST_ROWS = 40
+PLACES = ("verdict", "unneeded", "drafts", "see", "told", "pairs", "frontier", "ways", "spend", "python")
+# Digits of exact and of interpolated numbers, and decimals of an ε.
+_EXACT, _INTERPOLATED, _DECIMALS = 4, 2, 4
+# Rows of a table, and protocols.
+_MOST_ROWS, _MOST_WAYS = 40, 5
+# Numbers of people of the table of pairs, as multiples of the chosen one.
+_MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
+# Proportion in the example sentence, in percent, and margin for which a remedy is computed if none is required.
+_SHARE, _USEFUL = 30, 10.0
+CANNOT_TELL = "cannot tell"
+# Belief of the rule by which an ε protects little.
+_BELIEF = 0.1
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How the numbers of one preview are written."""
+
+    exact: bool
+
+    def number(self, value: float | None) -> str:
+        """Format a nonnegative number; nothing if missing, words if infinite."""
+        if value is None or math.isinf(value):
+            return "" if value is None else "without bound"
+        return digits(value, _EXACT) if self.exact else f"≈\u00a0{digits(value, _INTERPOLATED)}"
+
+    def points(self, value: float) -> str:
+        """Format ± percentage points; words if they say nothing about a proportion."""
+        if value > MOST_MARGIN:
+            return CANNOT_TELL
+        return f"±\u00a0{digits(value, _EXACT)}" if self.exact else f"≈\u00a0±\u00a0{digits(value, _INTERPOLATED)}"
+
+    def epsilon(self, value: float) -> str:
+        """Format ε in nats, rounded up if exact, so that it is never understated."""
+        return epsilon_text(value, _DECIMALS) if self.exact else self.number(value)
+
+
+def digits(value: float, count: int) -> str:
+    """Format a number with ``count`` significant digits, without exponent between 10^-4 and 10^12."""
+    rounded = float(f"{value:.{count}g}")
+    if rounded != 0 and not 1e-4 <= abs(rounded) < 1e12:
+        return f"{rounded:.{count}g}"
+    decimals = 0 if rounded == 0 else max(count - 1 - math.floor(math.log10(abs(rounded))), 0)
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def interval_text(share: float, margin: float) -> str:
+    """Format an interval around a proportion in percent, rounded outwards."""
+    lower, upper = max(share - margin, 0.0), min(share + margin, 100.0)
+    # an interval narrower than two points needs a decimal to be one
+    scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
+    low, high = math.floor(lower * scale) / scale, math.ceil(upper * scale) / scale
+    return f"{low:g}–{high:g} %"
+
+
+def people_text(number: int) -> str:
+    """Format a number of people."""
+    return "one person" if number == 1 else f"{number:,} people"
 
 
 @dataclass(frozen=True)
@@ -55,149 +102,161 @@ class Shown:
     curve: Sequence[Point]
     error: str | None = None
 
-    @property
-    def figures(self) -> Figures:
-        """How numbers are written."""
-        return Figures(self.preview is not None and self.preview.point.exact)
-
     def fragments(self) -> dict[str, str]:
         """Render HTML by its place in the page.
 
-        The protocols are left out during a computation, so that the page keeps the list in which the user may just have
-        chosen.
+        Protocols and budgets are left out until they are exact, so that the page keeps the list in which the user may
+        just have chosen.
         """
-        question, preview, figures = self.question, self.preview, self.figures
-        places = {
-            "spend": parts_html(self._spend(), "Privacy budget"),
-            "frontier": _charts_html([self._frontier()]),
-            "told": parts_html(self._told(), "What respondents are told") + _charts_html([self._dots()]),
-            "python": parts_html([Commands(python_lines(question))], "Python"),
-        }
-        if preview is None:
-            said = parts_html([Text(self.error or "These numbers are being computed.")], "")
-            places |= dict.fromkeys(("see", "elsewhere"), said)
-            return places | ({"ways": ways_html(question, None, figures)} if self.error else {})
-        return places | {
-            "ways": ways_html(question, preview, figures),
-            "see": parts_html(table_parts(preview, figures), "Expected accuracy"),
-            "elsewhere": parts_html(elsewhere_parts(preview, figures), "Compared with"),
-        }
-
-    def _spend(self) -> list[Part]:
-        question, preview = self.question, self.preview
-        total = question.total if preview is None else preview.point.epsilon
-        drawn = Figures(exact=True).epsilon(total) if self.figures.exact else digits(total, 4)
-        parts: list[Part] = [
-            Text(f"The total privacy budget of each person is ε = {drawn} nats."),
-            Text(f"{promise(total)} {example(total)}", quoted=True),
-        ]
-        if preview is None:
-            bound = question.learn.error_bound(question.domain, question.total)
-            margin = digits(typical_margin(question, bound), 4)
-            known = "with this total, the typical margin of any mechanism is at least"
-            parts.append(Text(f"Lower bound: {known} ± {margin} points."))
-            return parts
-        point, figures = preview.point, self.figures
-        rows = [_beside(preview, point.way, f"chosen: {point.way.title}", figures)]
-        for way in point.ways:
-            if way.name == "kronecker" != point.way.name:
-                rows.append(_beside(preview, way, "independent randomized response per attribute", figures))
-        columns = ("protocol", "typical margin, points", "error / lower bound", "largest conditional ε")
-        note = (
-            f"The lower bound holds for any mechanism of this total: ± {digits(preview.bound_margin, 4)} points. "
-            "The conditional ε limits the information of an answer for an attacker who knows all other answers of the "
-            "same person."
-        )
-        parts.append(Table(columns, rows, note=note))
-        if point.labels:
-            each = [(a.name, figures.epsilon(a.epsilon), figures.epsilon(a.conditional_epsilon)) for a in point.labels]
-            title = "Privacy and accuracy per answer"
-            parts.append(Table(("answer", "accuracy ε", "conditional ε"), each, title).first(_MOST_ROWS))
-        parts += [Text(one_line(sentence)) for sentence in point.sentences]
-        return [*parts, *warned(point.warnings)]
-
-    def _frontier(self) -> Chart:
-        question, preview = self.question, self.preview
-        seen = [Preview(question, each) for each in self.curve]
-        curve = [(each.point.total, each.typical_margin) for each in seen]
-        bound = [(each.point.total, each.bound_margin) for each in seen]
-        chosen = None if preview is None else (question.total, preview.typical_margin)
-        return frontier_chart(curve, bound, chosen, (LADDER[0], LADDER[-1]))
+        template = page_environment("optrr.planner").get_template("answer.html")
+        figures = Figures(self.preview is not None and self.preview.point.exact)
+        names = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
+        helpers = (crossed, digits, people_text, epsilon_text, python_lines, comparison)
+        module = template.make_module(names | {each.__name__: each for each in helpers})
+        kept = [place for place in PLACES if figures.exact or self.error or place not in ("ways", "spend")]
+        return {place: str(getattr(module, place)()) for place in kept}
 
     @cached_property
-    def _meaning(self) -> Meaning:
+    def total(self) -> float:
+        """ε of one report in nats: that of the protocol, once it is known."""
+        return self.question.total if self.preview is None else self.preview.point.epsilon
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        """Effect of the total on an attacker's belief."""
         if self.preview is not None:
             return meaning_of(self.preview)
         return Meaning(self.question.total, self.question.prior, None, self.question.releases)
 
-    def _told(self) -> list[Part]:
-        meaning, domain = self._meaning, self.question.domain
-        parts: list[Part] = [Text(" ".join(meaning.sentences()), quoted=True)]
-        if self.question.releases > 1:
-            once = Meaning(meaning.total, meaning.prior).people[1]
-            times = self.question.releases
-            parts.append(
-                Text(f"After the first of {times} answers, the chance is at most {once:,} in {meaning.out_of:,}.")
-            )
-        point = self.preview.point if self.preview else None
-        if point is not None and point.labels:
-            rows = [
-                (a.name, category_word(domain[a.name].texts[0]), changed_of_hundred(domain[a.name].size, a.epsilon))
-                for a in point.labels
-            ]
-            columns = ("answer", "category", "of 100 such answers, changed by chance")
-            parts.append(Table(columns, rows).first(_MOST_ROWS))
-        else:
-            changed = changed_of_hundred(2, meaning.total)
-            parts.append(
-                Text(f"If one yes/no question used the whole ε, {changed} of 100 “yes” answers would be sent as “no”.")
-            )
-        return parts
+    @property
+    def told(self) -> list[str]:
+        """Sentences for respondents, about all releases together first."""
+        spent = sum_of_epsilons([self.total] * self.question.releases)
+        return [promise(spent), example(spent), *self.meaning.sentences()]
 
-    def _dots(self) -> Chart:
-        question, meaning = self.question, self._meaning
-        before = math.ceil(100 * question.prior - 1e-9)
-        after = math.ceil(100 * surest(question.prior, meaning.total, question.releases) - 1e-9)
-        return dots_chart(before, after, "Largest chance that someone can give to a statement about one person.")
+    @property
+    def changes(self) -> list[str]:
+        """How many of 100 answers chance replaces, for the first answer of each question."""
+        labels = self.preview.point.labels if self.preview else ()
+        if not labels:
+            changed = changed_text("yes", changed_of_hundred(2, self.total), "no")
+            return [f"If one question with the answers “yes” and “no” used the whole ε: {changed}"]
+        said = []
+        for label in labels[:_MOST_ROWS]:
+            size = self.question.domain[label.name].size
+            first, second = map(category_word, self.question.domain[label.name].texts[:2])
+            changed = changed_text(first, changed_of_hundred(size, label.epsilon), second if size == 2 else None)
+            said.append(f"{label.name}: {changed}")
+        return said
+
+    @property
+    def notes(self) -> list[str]:
+        """What is missing in the texts for respondents."""
+        wording, notes = self.question.specification.wording, []
+        if missing := [name for name in self.question.domain.names if name not in wording.questions]:
+            notes.append(f"Without a wording, respondents read the short name: {', '.join(missing[:_MOST_WAYS])}.")
+        for language in (wording.language or "en",):
+            if language.split("-")[0] not in LANGUAGES:
+                notes.append(f"The survey's page has no texts of its own in {language}: they are in English.")
+            elif not words_of(language).reviewed:
+                notes.append(
+                    f"The page's own texts in {language} are drafts by a machine, not reviewed: let someone who speaks "
+                    "the language read them."
+                )
+        return notes
+
+    @property
+    def dots(self) -> Chart:
+        """Belief before and after as dots."""
+        before, after = (math.ceil(100 * share - 1e-9) for share in (self.question.prior, self.meaning.bounds[1]))
+        return dots_chart(before, after, "How sure someone can be that a statement about one person is true.")
+
+    @property
+    def frontier(self) -> Chart:
+        """Margin against ε."""
+        seen = [Preview(self.question, each) for each in self.curve]
+        curve = [(each.point.total, each.typical_margin) for each in seen]
+        bound = [(each.point.total, each.bound_margin) for each in seen]
+        chosen = None if self.preview is None else (self.question.total, self.preview.typical_margin)
+        little = PROTECTS_LITTLE / self.question.releases
+        return frontier_chart(curve, bound, chosen, (LADDER[0], LADDER[-1]), little)
+
+    @property
+    def pairs(self) -> list[tuple[int, float | None, int, bool]]:
+        """Numbers of people, the total with which they reach the margins, the surest belief, and if it protects little."""
+        rows, releases = [], self.question.releases
+        for people in sorted({max(two_digits_up(self.question.n * times), 1) for times in _MULTIPLES}):
+            total = total_for(self.curve, self.question, people)
+            after = 100 if total is None else Meaning(total, _BELIEF, None, releases).people[1]
+            rows.append((people, total, after, total is not None and protects_little(total, releases)))
+        return rows
+
+    @property
+    def surest(self) -> int:
+        """The surest belief of 100, from that of the rule."""
+        return Meaning(self.total, _BELIEF, None, self.question.releases).people[1]
+
+    @property
+    def rule(self) -> str:
+        """Rule by which an ε protects little."""
+        return RULE
+
+    @property
+    def protects_little(self) -> bool:
+        """Whether the total protects little."""
+        return protects_little(self.total, self.question.releases)
+
+    @property
+    def bound(self) -> float:
+        """Lower bound of the typical margin at the total."""
+        return typical_margin(self.question, self.question.learn.error_bound(self.question.domain, self.question.total))
+
+    @property
+    def interval(self) -> tuple[str, Expected] | None:
+        """The interval of an example estimate in the least accurate table that tells anything."""
+        tables = self.preview.tables if self.preview else ()
+        worst = max((t for t in tables if t.margin <= MOST_MARGIN), key=lambda t: t.margin, default=None)
+        return None if worst is None else (interval_text(_SHARE, worst.margin), worst)
+
+    @property
+    def remedy(self) -> str | None:
+        """What to do about tables of which nothing can be learned; None without such tables."""
+        if self.preview is None or not any(table.margin > MOST_MARGIN for table in self.preview.tables):
+            return None
+        question = self.question
+        wished = question if question.has_margins else Question(question.specification, question.learn, margin=_USEFUL)
+        needed = people_needed(wished, self.preview.point)
+        enough = f"; about {two_digits_up(needed):,} people would give {wished.margins_text}"
+        return f"Ask more people, raise ε, or merge answers{enough if math.isfinite(needed) else ''}."
+
+    @property
+    def ways(self) -> list[dict[str, Any]]:
+        """The best protocols, and the chosen one."""
+        if self.preview is None:
+            return []
+        chosen = [way for way in self.preview.point.ways[_MOST_WAYS:] if way.name == self.question.way]
+        return [
+            {
+                "way": way,
+                "margin": self.preview.margin_of(way),
+                "refused": "it keeps no records, but tables outside the list must be possible later"
+                if self.question.keep is not None and not way.keeps_records
+                else ""
+                if math.isfinite(way.error)
+                else "it cannot estimate every table",
+            }
+            for way in (*self.preview.point.ways[:_MOST_WAYS], *chosen)
+        ]
+
+    @property
+    def best(self) -> str:
+        """Title of the best protocol."""
+        point = None if self.preview is None else self.preview.point
+        return next((way.title for way in point.ways if way.name == point.best), "") if point else ""
 
 
-def _charts_html(charts: Sequence[Chart]) -> str:
-    return page_environment("optrr.planner").get_template("charts.html").render(charts=charts)
-
-
-def _beside(preview: Preview, way: Strategy, title: str, figures: Figures) -> tuple[str | None, ...]:
-    over = way.error / preview.point.error_bound
-    return title, figures.points(preview.margin_of(way)), figures.number(over), figures.epsilon(way.conditional_epsilon)
-
-
-def ways_html(question: Question, preview: Preview | None, figures: Figures) -> str:
-    """Render every protocol as a choice, or only the best before results."""
-    template = page_environment("optrr.planner").get_template("ways.html")
-    if preview is None:
-        return template.render(ways=[], best="", chosen=question.way)
-    point = preview.point
-    ways = [
-        {
-            "name": way.name,
-            "title": way.title,
-            "margin": figures.points(preview.margin_of(way)),
-            "gives_up": "; ".join(way.gives_up) or "nothing",
-            "refused": _refused(preview, way),
-        }
-        for way in point.ways
-    ]
-    best = next((way.title for way in point.ways if way.name == point.best), point.best)
-    return template.render(ways=ways, best=best, chosen=question.way)
-
-
-def _refused(preview: Preview, way: Strategy) -> str:
-    if preview.question.keep is not None and not way.keeps_records:
-        return "it keeps no records, but tables outside the list must be possible later"
-    return "it cannot estimate every table" if not math.isfinite(way.error) else ""
-
-
-def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
-    """List the margins with a trusted curator and without privacy."""
+def comparison(preview: Preview) -> str:
+    """Compare the margins with those of a trusted curator and without privacy, in one sentence."""
     wanted = [
         (t.cells, t.standard_error, t.sampling_margin / POINTS)
         for t in preview.tables
@@ -205,105 +264,23 @@ def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
         if math.isfinite(t.margin) and t.sampling_margin < t.margin
     ]
     if not wanted:
-        return [
-            Text(
-                "No comparison is possible: no table can be estimated, or randomization costs none of them "
-                "any accuracy."
-            )
-        ]
-    margin, bare = (figures.points(_typical([t[k] for t in wanted])) for k in (1, 2))
-    central = figures.number(curator(wanted, preview.n))
-    trusted = "a curator who holds all true records and adds Laplace noise to counts"
-    rows = [
-        ["this plan", figures.epsilon(preview.point.epsilon), margin, "only the respondent's own device"],
-        ["central Laplace noise", central, margin, trusted],
-        ["no protection", "none", bare, "everyone who sees the true answers"],
-    ]
-    note = "The last two rows are for comparison only."
-    if len(preview.question.learn.tables) > len(wanted):
-        note += f" They cover {amount(len(wanted), 'table')}."
-    return [Table(("what", "ε, nats", "± points", "who must be trusted"), rows, note=note, strong=(0,))]
-
-
-def _typical(standard_errors: Sequence[float]) -> float:
-    """Compute the root mean square half-width of 95 % intervals in points."""
-    return POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))
-
-
-# Margin in percentage points beyond which any guess within 0..1 is as close.
-_USELESS = POINTS * 0.5
-# Margin for which a remedy is computed if none is required.
-_USEFUL = 10.0
-# Proportion in the example sentence, in percent.
-_SHARE = 30
-_COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
-_NOTE = (
-    "± points: half of a 95 % confidence interval in percentage points, at most, as a root mean square over the cells of the "
-    "table. A single cell can have a wider one."
-)
-_OF_PAIRS = (
-    " Smallest difference: between two groups of equal size, in points, detected by a test at the 5 % level in 80 "
-    "of 100 surveys; the odds ratio is that of the same table. For more than two categories, it is Cramér's V, "
-    "times 100."
-)
-
-
-def table_parts(preview: Preview, figures: Figures) -> list[Part]:
-    """List an example sentence, a remedy if needed, and a row for each table."""
-    parts: list[Part] = []
-    if useless := [table for table in preview.tables if table.margin > _USELESS]:
-        parts.append(Text(_remedy(preview, useless), warning=True))
-    if readable := [table for table in preview.tables if table.margin <= _USELESS]:
-        worst = max(readable, key=lambda table: table.margin)
-        interval = interval_text(_SHARE, worst.margin)
-        only = "" if len(preview.tables) == 1 else f", in the least accurate table ({crossed(worst.attributes)})"
-        who = "With one person" if preview.n == 1 else f"With {preview.n:,} people"
-        parts.append(
-            Text(f"{who}, an estimate of {_SHARE} % has the interval {'' if figures.exact else '≈ '}{interval}{only}.")
-        )
-    if preview.question.margin is not None:
-        parts.append(Text(_wish(preview, preview.question.margin, figures)))
-    rows = [
-        (
-            crossed(t.attributes),
-            t.cells,
-            figures.points(t.margin),
-            f"{PLUS_MINUS}{digits(t.sampling_margin, 4)}",
-            figures.number(t.difference),
-            figures.number(t.odds_ratio),
-        )
-        for t in preview.tables
-    ]
-    # only pairs have a smallest difference, and only 2 × 2 tables an odds ratio
-    width = 6 if any(row[5] for row in rows) else 5 if any(row[4] for row in rows) else 4
-    note = _NOTE + (_OF_PAIRS if width > 4 else "")
-    if (listed := len(preview.question.learn.tables)) > len(rows):
-        note += f" Only the first {len(rows)} of {listed:,} tables are predicted one by one."
-    return [*parts, Table(_COLUMNS[:width], [row[:width] for row in rows], note=note).first(_MOST_ROWS)]
-
-
-def _remedy(preview: Preview, useless: Sequence[Expected]) -> str:
-    which = "any table" if len(useless) == len(preview.tables) else amount(len(useless), "table")
-    if len(useless) == 1:
-        which = crossed(useless[0].attributes)
-    margin = preview.question.margin or _USEFUL
-    needed = preview.people_for(margin)
-    enough = "" if needed is None else f"; about {two_digits_up(needed):,} people would give ± {margin:g} points"
+        return "No comparison with other approaches is possible."
+    bare = POINTS * math.sqrt(math.fsum(s * s for *_, s in wanted) / len(wanted))
     return (
-        f"With n = {preview.n:,}, nothing can be learned about {which}: any guess is as close. Ask more people, "
-        f"raise the total, or merge categories{enough}."
+        f"For comparison: a trusted curator who holds all true answers, and adds Laplace noise to the counts, would need "
+        f"an ε of {digits(curator(wanted, preview.n), 2)} nats for the same accuracy; without any protection, the "
+        f"margin would be ± {digits(bare, 2)} points."
     )
 
 
-def _wish(preview: Preview, wished: float, figures: Figures) -> str:
-    margins = [table.margin for table in preview.tables]
-    if not (short := sum(margin > wished for margin in margins)):
-        return f"Every table reaches the required ± {wished:g} points."
-    worst = figures.points(max(margins))
-    if len(margins) == 1:
-        return f"± {wished:g} points are required; the table has {worst}."
-    miss = "misses" if short == 1 else "miss"
-    return f"± {wished:g} points are required; {short} of {len(margins)} tables {miss} this, the worst with {worst}."
+def found_text(question: Question, total: float) -> str:
+    """Say what a total that was found means for one person."""
+    little = protects_little(total, question.releases)
+    after = Meaning(total, _BELIEF, None, question.releases).people[1]
+    return (
+        f"{'That protects little' if little else 'What it means'}: someone who thinks that 10 of 100 people like you have "
+        f"done something can be {after} of 100 sure that you did it, after seeing what you send."
+    )
 
 
 def python_lines(question: Question) -> list[str]:
@@ -312,6 +289,10 @@ def python_lines(question: Question) -> list[str]:
     if question.learn.word != "marginals":
         wanted = question.learn.word or [list(table.attributes) for table in question.learn.tables]
         arguments.append(f"workload={json.dumps(wanted, ensure_ascii=False)}")
+    if question.has_margins:
+        tables = [table.attributes for table in question.learn.tables]
+        each = {t if len(t) > 1 else t[0]: question.margin_of(t) for t in tables if question.margin_of(t) is not None}
+        arguments.append(f"margin={each if question.margins else question.margin!r}")
     arguments += ["records_only=True"] if question.keep else []
     arguments += [f"protocol={question.way!r}"] if question.way else []
     return ["import optrr", "", f"plan = optrr.plan({', '.join(arguments)})", "print(plan)"]

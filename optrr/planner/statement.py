@@ -38,10 +38,9 @@ from optrr.core.display import (
 )
 from optrr.core.errors import InvalidInput
 from optrr.devices.worksheet import Entry, entries_of, worksheet
-from optrr.planner.figures import Figures
 from optrr.planner.plan_file import SeenWay, meaning_of
 from optrr.planner.preview import Expected, Preview
-from optrr.planner.sections import elsewhere_parts
+from optrr.planner.sections import comparison
 
 # Limits of the guarantee, one or two sentences each, by the names of docs/security.md, §4.
 NOT_PROMISED = {
@@ -113,7 +112,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         Section("Alternatives considered", alternatives(preview, seen)),
         Section(
             "The same accuracy without local randomization",
-            elsewhere_parts(preview, Figures(exact=True)),
+            [Text(comparison(preview))],
         ),
         Section("How to verify this statement", _verified(asking)),
         Section("For you to answer", [Table(["question", "answer"], [[asked, None] for asked in for_you(reason)])]),

@@ -25,7 +25,7 @@ _QUESTIONS = 8
 def key_of(question: Question) -> tuple[Hashable, str | None]:
     """Return the inputs that determine the points of a question.
 
-    They are its allocation and protocol, without texts, n, prior, releases and margin.
+    They are its allocation and protocol, without texts, n, prior, releases and margins.
     """
     domain, public = question.domain, repr(question.specification.public)
     learn = question.learn.name, question.learn.tables
@@ -52,17 +52,13 @@ class Points:
         self._allocations: OrderedDict[Hashable, Allocation] = OrderedDict()
 
     def __call__(self, question: Question, proceed: Callable[[], None]) -> Point:
-        """Compute the chart's point for the question's total ε.
-
-        Raises as :func:`optrr.allocate` does, and what ``proceed`` raises.
-        """
+        """Compute the question's point; raise as :func:`optrr.allocate` does, and as ``proceed``."""
         key = _allocation(question)
         if key not in self._allocations:
             self._allocations[key] = allocated(replace(question, way=None), lambda *_: proceed())
             if len(self._allocations) > _ALLOCATIONS:
                 self._allocations.popitem(last=False)
-        made = self._allocations[key]
-        return point(question, made.choosing(question.way))
+        return point(question, self._allocations[key].choosing(question.way))
 
 
 @dataclass(frozen=True)
@@ -83,10 +79,7 @@ class Known:
 
 @dataclass
 class _Asked:
-    """One question with its points and errors by total.
-
-    ``wanted`` is the total requested besides the ladder.
-    """
+    """One question with its points and errors by total; ``wanted`` is requested besides the ladder."""
 
     question: Question
     wanted: float
@@ -94,23 +87,15 @@ class _Asked:
     errors: dict[float, str] = field(default_factory=dict)
 
     def next_total(self) -> float | None:
-        """Return the next total to compute: wanted, then the ladder outward.
-
-        None if all are there.
-        """
-        totals = (self.wanted, *_outward(self.wanted))
-        return next((total for total in totals if total not in self.points and total not in self.errors), None)
+        """Return the next total to compute: wanted, then the ladder outward; None if all are there."""
+        outward = sorted(LADDER, key=lambda rung: max(rung / self.wanted, self.wanted / rung))
+        return next((t for t in (self.wanted, *outward) if t not in self.points and t not in self.errors), None)
 
     def known(self, total: float) -> Known:
         """Return the results for the question with this total."""
         points = tuple(sorted(self.points.values(), key=lambda p: p.total))
         done = sum(rung in self.points or rung in self.errors for rung in LADDER)
         return Known(points, done, len(LADDER), self.errors.get(total), self.next_total() is not None)
-
-
-def _outward(total: float) -> list[float]:
-    """Sort the totals of the ladder by their ratio to a total."""
-    return sorted(LADDER, key=lambda rung: max(rung / total, total / rung))
 
 
 class PlanWork:

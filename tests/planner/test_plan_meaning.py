@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.core.errors import InvalidInput
-from optrr.planner.meaning import Meaning, curator, least, surest
+from optrr.planner.meaning import RULE, Meaning, curator, least, protects_little, surest
 
 
 def test_laplace_noise_has_the_errors_asked_for():
@@ -65,56 +64,44 @@ def test_beliefs_in_60_digits(epsilon, prior):
 @pytest.mark.parametrize("releases", [1, 3])
 def test_people_never_promise_too_much(epsilon, prior, releases):
     """Whole people are on the outer side of the exact value, or within a billionth of a person of it; never by a whole one."""
-    meaning = Meaning(epsilon, prior, epsilon / 2, releases)
-    for people, spent in ((meaning.people, epsilon), (meaning.conditional_people, epsilon / 2)):
-        with mpmath.workdps(60):
-            p, factor = mpmath.mpf(prior), mpmath.e ** (mpmath.mpf(spent) * releases)
-            fewest, most = p / (p + (1 - p) * factor), p * factor / (1 - p + p * factor)
-            assert -2e-9 <= meaning.out_of * fewest - people[0] < 1
-            assert -2e-9 <= people[1] - meaning.out_of * most < 1
+    meaning = Meaning(epsilon, prior, None, releases)
+    with mpmath.workdps(60):
+        p, factor = mpmath.mpf(prior), mpmath.e ** (mpmath.mpf(epsilon) * releases)
+        fewest, most = p / (p + (1 - p) * factor), p * factor / (1 - p + p * factor)
+        assert -2e-9 <= meaning.out_of * fewest - meaning.people[0] < 1
+        assert -2e-9 <= meaning.people[1] - meaning.out_of * most < 1
 
 
 def test_the_sentences():
     told = Meaning(math.log(3), 0.1, math.log(3) / 2).sentences()
-    assert told[0] == (
-        "Suppose someone thinks that 10 of 100 people like you have done something. After they see your answer, they can "
-        "put the chance that you did it at 25 in 100 at most."
+    assert told == (
+        "Suppose someone thinks that 10 of 100 people like you have done something.",
+        "After they see what you send, they can be at most 25 of 100 sure that you did it, and at least 3 of 100.",
+        "Of any one answer they can be at most 17 of 100 sure, and at least 6 of 100, even if they know all your other "
+        "answers.",
     )
-    assert told[1] == "They cannot put it below 3 in 100."
-    assert told[2].endswith("by a factor of 3.01 at most.")
-    assert told[3] == ("If someone also knows all your other answers, the chance stays between 6 and 17 in 100.")
-    assert Meaning(4.14, 0.1).sentences()[1] == "They cannot put it below 0.17 in 100."
-    assert Meaning(30.0, 0.1).sentences()[1] == "They cannot put it below almost 0 in 100."
+    assert Meaning(4.14, 0.1).sentences()[1].endswith("at least 0.17 of 100.")
+    assert Meaning(30.0, 0.1).sentences()[1].endswith("at least almost 0 of 100.")
+    # what all releases mean comes first, then one of them
     rare = Meaning(1.0, 0.002, releases=2).sentences()
-    assert len(rare) == 3
-    assert "2 of 1,000 people" in rare[0]
-    assert "all 2 of your answers" in rare[0]
-    assert Meaning(0.0, 0.5).sentences() == (
-        "Nobody can learn anything about you from your answer: only chance decides what is sent.",
-    )
+    assert len(rare) == 3 and "2 of 1,000 people" in rare[0]
+    assert "all 2 answers" in rare[1] and "15 of 1,000" in rare[1]
+    assert "only one of the 2 answers" in rare[2] and "6 of 1,000" in rare[2]
 
 
-def test_a_conditional_epsilon_counts_at_most_as_the_total():
-    assert Meaning(1.0, 0.2, 1.5).conditional_bounds == Meaning(1.0, 0.2).bounds
-    assert Meaning(1.0, 0.2).conditional_bounds is Meaning(1.0, 0.2).conditional_people is None
+def test_a_conditional_epsilon_that_is_the_total_says_nothing_new():
+    for conditional in (1.0, 1.5):
+        assert Meaning(1.0, 0.2, conditional).sentences()[2:] == (
+            "This holds even if they know all your other answers.",
+        )
+    assert len(Meaning(1.0, 0.2).sentences()) == 2
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (lambda: surest(0.0, 1), "prior"),
-        (lambda: least(1.0, 1), "prior"),
-        (lambda: surest(math.nan, 1), "prior"),
-        (lambda: surest(0.5, -1), "epsilon"),
-        (lambda: surest(0.5, math.inf), "epsilon"),
-        (lambda: least(0.5, 1, 0), "releases"),
-        (lambda: least(0.5, 1, 1.5), "releases"),
-        (lambda: Meaning(1, 0.5, -1), "epsilon"),
-        (lambda: Meaning(1, 2), "prior"),
-        (lambda: curator([(4, 0.1, 0.1)], 10), "noise"),
-        (lambda: curator([(1, 0.1, 0.0)], 10), "cells"),
-    ],
+    ("epsilon", "releases", "little"), [(2.19, 1, False), (2.2, 1, True), (1.0, 2, False), (1.1, 2, True)]
 )
-def test_what_is_out_of_range_is_refused(wrong, said):
-    with pytest.raises(InvalidInput, match=said):
-        wrong()
+def test_what_protects_little_is_the_rule(epsilon, releases, little):
+    """An attacker of 10 of 100 becomes more than 50 of 100 sure; the odds of 1 to 9 are then even."""
+    assert protects_little(epsilon, releases) == little
+    assert (surest(0.1, epsilon, releases) > 0.5) == little
+    assert "10 of 100" in RULE and "more than 50 of 100" in RULE and "2.2" in RULE

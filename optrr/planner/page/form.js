@@ -1,15 +1,23 @@
-// The form and the question: one shows the other. Numbers are looked up among those that the program gave, never computed.
+// The form and the question: one shows the other. No result is computed here.
+
+import { answersOf, askedIf, entries, isRow, MAIN, tableName, tablesOf, textIn, withText } from "./question.js";
 
 const byId = (id) => document.getElementById(id);
-const ANY_COMMA = /[,\n]/;
 const WHOLE = /^\s*\d{1,7}\s*$/;
+const OFFERED = "I prefer not to say";
+// Fields that hold a number of the question, and those that hold a text of the survey.
+const NUMBERS = ["total", "n", "releases", "margin"];
+const TEXTS = ["title", "asker", "introduction", "thanks"];
+// Steps of the sliders: totals from 0.125 to 16 by twentieths of a doubling, people by twelfths of a factor of ten.
+const TOTALS = Array.from({ length: 141 }, (_, k) => Number((0.125 * 2 ** (k / 20)).toPrecision(3)));
+const PEOPLE = Array.from({ length: 61 }, (_, k) => Number((10 * 10 ** (k / 12)).toPrecision(2)));
+const PRIORS = [1, 2, 5, ...Array.from({ length: 17 }, (_, k) => 10 + 5 * k), 95, 98, 99].map((percent) => percent / 100);
 
 /** A slider over a list of numbers, from the least to the largest. */
 class Slider {
-  constructor(id) {
-    this.input = byId(id);
-    this.values = JSON.parse(this.input.dataset.values);
-    [this.input.min, this.input.max, this.input.step] = [0, this.values.length - 1, 1];
+  constructor(id, values) {
+    [this.input, this.values] = [byId(id), values];
+    [this.input.min, this.input.max, this.input.step] = [0, values.length - 1, 1];
   }
 
   get value() {
@@ -17,42 +25,41 @@ class Slider {
   }
 
   /** Moves to the largest of its numbers that is at most `value`. */
-  show(value) {
+  show(value, text = String(value)) {
     const above = this.values.findIndex((each) => each > value);
-    const step = above < 0 ? this.values.length - 1 : Math.max(above - 1, 0);
-    this.input.value = step;
-    this.input.setAttribute("aria-valuetext", String(value));
+    this.input.value = above < 0 ? this.values.length - 1 : Math.max(above - 1, 0);
+    this.input.setAttribute("aria-valuetext", text);
   }
 }
 
 export class Form {
   #state;
   #changed;
+  // language in which the texts are written, by default the survey's
+  #language;
 
   /** Calls `changed(state, kept)` after every change; `kept` is true for a step that can be undone. */
   constructor(changed) {
     this.#changed = changed;
-    this.total = new Slider("total-slider");
-    this.people = new Slider("n-slider");
-    this.prior = new Slider("prior-slider");
+    this.total = new Slider("total-slider", TOTALS);
+    this.people = new Slider("n-slider", PEOPLE);
+    this.prior = new Slider("prior-slider", PRIORS);
     this.#listen();
   }
 
   /** Shows a state, and changes it from now on. */
   show(state) {
     this.#state = state;
-    this.#showTexts();
+    byId("reason").value = state.reason;
+    byId("keep").checked = this.question.keep === "records";
     this.#showNumbers();
-    this.#showAttributes();
+    this.#showTexts();
     this.#showTables();
   }
 
   /** Sets keys of the question; undefined removes one. */
   set(choices, kept = true) {
-    for (const [key, value] of Object.entries(choices)) {
-      if (value === undefined) delete this.#state.question[key];
-      else this.#state.question[key] = value;
-    }
+    this.#put(this.question, choices);
     this.#showNumbers();
     this.#changed(this.#state, kept);
   }
@@ -61,21 +68,40 @@ export class Form {
     return this.#state.question;
   }
 
+  get #main() {
+    return this.question.language ?? MAIN;
+  }
+
+  #put(target, choices) {
+    for (const [key, value] of Object.entries(choices)) {
+      if (value === undefined) delete target[key];
+      else target[key] = value;
+    }
+  }
+
   #listen() {
     byId("form").addEventListener("submit", (event) => event.preventDefault());
-    const numbers = { total: "total", n: "n", releases: "releases", margin: "margin" };
-    for (const [id, key] of Object.entries(numbers)) {
+    for (const id of NUMBERS)
       for (const kind of ["input", "change"])
         byId(id).addEventListener(kind, () => {
           const text = byId(id).value;
           // an empty field during typing is not an answer yet
-          if (text === "" && key !== "margin") return kind === "change" && this.#showNumbers();
-          this.set({ [key]: text === "" ? undefined : Number(text) }, kind === "change");
+          if (text === "" && id !== "margin") return kind === "change" && this.#showNumbers();
+          this.set({ [id]: text === "" ? undefined : Number(text) }, kind === "change");
         });
-    }
     for (const [slider, key] of [[this.total, "total"], [this.people, "n"], [this.prior, "prior"]])
       for (const kind of ["input", "change"]) slider.input.addEventListener(kind, () => this.set({ [key]: slider.value }, kind === "change"));
-    byId("title").addEventListener("change", () => this.set({ title: byId("title").value.trim() || undefined }));
+    for (const id of TEXTS)
+      byId(id).addEventListener("change", () => this.set({ [id]: this.#written(this.question[id], byId(id).value.trim() || undefined) }));
+    byId("language").addEventListener("change", () => {
+      this.#language = undefined;
+      this.set({ language: byId("language").value });
+      this.#showTexts();
+    });
+    byId("texts-in").addEventListener("change", () => {
+      this.#language = byId("texts-in").value;
+      this.#showTexts();
+    });
     byId("keep").addEventListener("change", () => this.set({ keep: byId("keep").checked ? "records" : undefined }));
     byId("reason").addEventListener("change", () => {
       this.#state.reason = byId("reason").value;
@@ -83,13 +109,16 @@ export class Form {
     });
     for (const radio of document.querySelectorAll('input[name="learn"]')) radio.addEventListener("change", () => this.#learn(radio.value));
     byId("add-attribute").addEventListener("click", () => this.#addAttribute());
-    byId("add-table").addEventListener("click", () => this.#addTable());
+    byId("add-table").addEventListener("click", () => this.addTable([0, 1, 2].map((k) => byId(`table-${k}`).value).filter((name) => name)));
   }
 
-  #showTexts() {
-    byId("title").value = this.question.title ?? "";
-    byId("reason").value = this.#state.reason;
-    byId("keep").checked = this.question.keep === "records";
+  /** A text of the survey with what is written in the language that is shown. */
+  #written(value, text) {
+    return withText(value, this.#language ?? this.#main, this.#main, text);
+  }
+
+  #shown(value) {
+    return textIn(value, this.#language ?? this.#main, this.#main);
   }
 
   #showNumbers() {
@@ -98,45 +127,114 @@ export class Form {
       if (document.activeElement !== byId(id) || Number(byId(id).value) !== value) byId(id).value = value;
     this.total.show(total);
     this.people.show(n);
-    this.prior.show(prior);
-    byId("prior-text").textContent = JSON.parse(this.prior.input.dataset.texts)[Number(this.prior.input.value)];
-    this.prior.input.setAttribute("aria-valuetext", byId("prior-text").textContent);
+    byId("prior-text").textContent = `${Math.round(prior * 1000) / 10} of 100`;
+    this.prior.show(prior, byId("prior-text").textContent);
   }
 
-  #showAttributes() {
+  #showTexts() {
+    for (const id of TEXTS) byId(id).value = this.#shown(this.question[id]) ?? "";
+    for (const [id, code] of [["language", this.#main], ["texts-in", this.#language ?? this.#main]]) {
+      if (![...byId(id).options].some((option) => option.value === code)) byId(id).add(new Option(code, code));
+      byId(id).value = code;
+    }
+    const open = new Set([...byId("attributes").querySelectorAll("details[open]")].map((each) => each.id));
     byId("attributes").replaceChildren(...this.question.attributes.map((attribute, k) => this.#row(attribute, k)));
+    for (const each of byId("attributes").querySelectorAll("details")) each.open = open.has(each.id);
   }
 
   #row(attribute, k) {
     const row = byId("attribute-row").content.firstElementChild.cloneNode(true);
-    const [name, categories, remove] = [".name", ".categories", ".remove"].map((kind) => row.querySelector(kind));
-    [name.id, categories.id] = [`name-${k}`, `categories-${k}`];
-    name.value = attribute.name;
-    categories.value = categoriesText(attribute);
+    const part = (kind) => Object.assign(row.querySelector(`.${kind}`), { id: `${kind}-${k}` });
+    const field = (kind, value, changed) => {
+      const element = part(kind);
+      element.value = value;
+      element.addEventListener("change", () => changed(element.value.trim()));
+      return element;
+    };
+    row.querySelector("details").id = `details-${k}`;
+    row.querySelector("summary .aside").textContent = ` of ${attribute.name}`;
+    field("name", attribute.name, (text) => this.#rename(k, text));
+    field("categories", entries(answersOf(attribute), attribute), (text) => this.#setCategories(k, text));
+    field("question", this.#shown(attribute.question) ?? "", (text) => this.#setOf(k, { question: this.#written(attribute.question, text || undefined) })).placeholder = attribute.name;
+    const offered = [...answersOf(attribute), ...(attribute.missing ? [OFFERED] : [])];
+    field("labels", (this.#shown(attribute.labels) ?? []).join("\n"), (text) => this.#setLabels(k, text)).placeholder = offered.join("\n");
+    const missing = part("missing");
+    missing.checked = Boolean(attribute.missing);
+    missing.addEventListener("change", () => this.#setOf(k, { missing: missing.checked || undefined }, true));
+    const remove = row.querySelector(".remove");
     remove.setAttribute("aria-label", `Remove the question ${attribute.name}`);
-    name.addEventListener("change", () => this.#rename(k, name.value.trim()));
-    categories.addEventListener("change", () => this.#setCategories(k, categories.value));
     remove.addEventListener("click", () => this.#remove(k));
+    this.#showBranch(row, part("parent"), attribute, k);
     return row;
+  }
+
+  #setOf(k, choices, again = false) {
+    this.#put(this.question.attributes[k], choices);
+    this.set({});
+    if (again) this.#showTexts();
   }
 
   #rename(k, name) {
     const old = this.question.attributes[k].name;
-    this.question.attributes[k].name = name;
-    if (Array.isArray(this.question.learn)) this.question.learn = this.question.learn.map((table) => table.map((each) => (each === old ? name : each)));
-    this.#showTables();
-    this.set({});
+    const renamed = (table) => table.map((each) => (each === old ? name : each));
+    const { learn, margins = {}, attributes } = this.question;
+    const required = tablesOf(this.question).map((table) => [tableName(renamed(table)), margins[tableName(table)]]);
+    attributes[k].name = name;
+    if (Array.isArray(learn)) this.question.learn = learn.map(renamed);
+    this.#setMargins(required);
+    for (const { ask_if: when } of attributes)
+      if (when?.[old]) {
+        when[name] = when[old];
+        delete when[old];
+      }
+    this.#attributesChanged();
   }
 
   #setCategories(k, text) {
     const attribute = this.question.attributes[k];
-    if (text === categoriesText(attribute)) return;
-    const given = text.includes("\n") ? text.split("\n") : text.split(",");
-    // other edges, marks of missing values and orders belong to the answers that were there
-    for (const key of ["categories", "size", "bins", "closed", "missing", "rest"]) delete attribute[key];
-    if (WHOLE.test(text)) attribute.size = Number(text);
-    else attribute.categories = given.map((each) => each.trim()).filter((each) => each);
-    this.set({});
+    if (text === entries(answersOf(attribute), attribute)) return;
+    // other edges, marks of missing values, wordings and orders belong to the answers that were there
+    for (const key of ["categories", "size", "bins", "closed", "rest", "labels"]) delete attribute[key];
+    if (attribute.missing !== true) delete attribute.missing;
+    if (WHOLE.test(text) && !attribute.ask_if) attribute.size = Number(text);
+    else attribute.categories = [...listed(text), ...(attribute.ask_if ? [attribute.not_asked ?? askedIf.NOT_ASKED] : [])];
+    this.#attributesChanged();
+  }
+
+  #setLabels(k, text) {
+    const { labels } = this.question.attributes[k];
+    this.#setOf(k, { labels: this.#written(labels, text ? listed(text) : undefined) });
+  }
+
+  /** Asked only if an earlier question has some answers: the question, and a box for each of its answers. */
+  #showBranch(row, select, attribute, k) {
+    const earlier = this.question.attributes.slice(0, k).map(({ name }) => name);
+    const [parent, chosen] = Object.entries(attribute.ask_if ?? {})[0] ?? ["", []];
+    const options = [new Option("of everybody", ""), ...earlier.map((name) => new Option(`depending on ${name}`, name))];
+    select.replaceChildren(...options);
+    select.value = parent;
+    select.addEventListener("change", () => this.#setBranch(k, select.value));
+    const [when, from] = [row.querySelector(".when"), this.question.attributes.find(({ name }) => name === parent)];
+    when.id = `when-${k}`;
+    when.hidden = !from;
+    if (!from) return;
+    const boxes = answersOf(from).map((answer) => {
+      const [label, box, span] = ["label", "input", "span"].map((tag) => document.createElement(tag));
+      [label.className, box.type, box.checked, span.dir, span.textContent] = ["option", "checkbox", chosen.includes(answer), "auto", String(answer)];
+      box.addEventListener("change", () => {
+        const kept = answersOf(from).filter((each) => (each === answer ? box.checked : attribute.ask_if[parent].includes(each)));
+        this.#setOf(k, { ask_if: { ...attribute.ask_if, [parent]: kept } });
+      });
+      label.append(box, span);
+      return label;
+    });
+    when.append(...boxes);
+  }
+
+  #setBranch(k, parent) {
+    const from = this.question.attributes.find(({ name }) => name === parent);
+    this.question.attributes[k] = askedIf(this.question.attributes[k], from && { [parent]: answersOf(from).slice(0, 1) });
+    this.#attributesChanged();
   }
 
   #addAttribute() {
@@ -154,31 +252,43 @@ export class Form {
     const [{ name }] = this.question.attributes.splice(k, 1);
     const { learn } = this.question;
     if (Array.isArray(learn)) this.question.learn = learn.filter((table) => !table.includes(name));
+    this.question.attributes = this.question.attributes.map((each) => (each.ask_if?.[name] ? askedIf(each) : each));
     this.#attributesChanged();
     (byId("attributes").children[Math.max(k - 1, 0)]?.querySelector(".remove") ?? byId("add-attribute")).focus();
   }
 
   #attributesChanged() {
-    this.#showAttributes();
+    const focused = document.activeElement?.id;
+    this.#showTexts();
     this.#showTables();
+    if (focused && document.activeElement?.id !== focused) byId(focused)?.focus();
     this.set({});
   }
 
   #learn(kind) {
-    const named = this.question.attributes.map((attribute) => [attribute.name]);
-    this.set({ learn: kind === "tables" ? named : kind });
-    this.#showTables();
+    this.#setTables(kind === "tables" ? this.question.attributes.map((attribute) => [attribute.name]) : kind);
   }
 
-  #addTable() {
-    const names = [0, 1, 2].map((k) => byId(`table-${k}`).value).filter((name) => name);
-    this.set({ learn: [...this.question.learn, [...new Set(names)]] });
-    this.#showTables();
+  /** Adds a table, or goes to the one that is there. */
+  addTable(names) {
+    const table = [...new Set(names)];
+    const there = tablesOf(this.question).findIndex((each) => isRow(each, table));
+    if (there < 0) this.#setTables([...this.question.learn, table]);
+    byId(`margin-${there < 0 ? tablesOf(this.question).length - 1 : there}`)?.focus();
   }
 
+  #setTables(learn) {
+    this.question.learn = learn;
+    this.#showTables();
+    this.set({});
+  }
+
+  /** The tables with their margins; margins of tables that are no longer there are dropped. */
   #showTables() {
-    const { learn = "marginals" } = this.question;
+    const { learn = "marginals", margins = {} } = this.question;
     const own = Array.isArray(learn);
+    const tables = tablesOf(this.question);
+    this.#setMargins(tables.map((table) => [tableName(table), margins[tableName(table)]]));
     byId(`learn-${own ? "tables" : learn}`).checked = true;
     byId("tables").hidden = !own;
     const names = this.question.attributes.map((attribute) => attribute.name);
@@ -186,27 +296,41 @@ export class Form {
       const options = [...(k > 0 ? [new Option("(nothing)", "")] : []), ...names.map((name) => new Option(name, name))];
       byId(`table-${k}`).replaceChildren(...options);
     }
-    if (own) byId("table-list").replaceChildren(...learn.map((table, k) => this.#tableRow(table, k)));
+    byId("table-list").replaceChildren(...tables.map((table, k) => this.#tableRow(table, k, own)));
   }
 
-  #tableRow(table, k) {
-    const [row, remove] = [document.createElement("li"), document.createElement("button")];
-    remove.type = "button";
-    remove.textContent = "Remove";
-    remove.setAttribute("aria-label", `Remove the table ${table.join(" × ")}`);
+  #tableRow(table, k, own) {
+    const [row, label, span, input] = ["li", "label", "span", "input"].map((tag) => document.createElement(tag));
+    [row.className, label.htmlFor, label.dir, label.textContent] = ["margin-row", `margin-${k}`, "auto", tableName(table)];
+    Object.assign(input, { id: label.htmlFor, type: "number", min: 0.001, max: 50, step: "any", inputMode: "decimal" });
+    input.setAttribute("aria-describedby", "margin-hint");
+    input.value = this.question.margins?.[tableName(table)] ?? "";
+    for (const kind of ["input", "change"]) input.addEventListener(kind, () => this.#setMargin(table, input.value, kind === "change"));
+    span.append("±\u00a0", input);
+    row.append(label, span);
+    if (!own) return row;
+    const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
+    remove.setAttribute("aria-label", `Remove the table ${tableName(table)}`);
     remove.addEventListener("click", () => {
-      this.set({ learn: this.question.learn.filter((_, i) => i !== k) });
-      this.#showTables();
+      this.#setTables(this.question.learn.filter((_, i) => i !== k));
       byId("add-table").focus();
     });
-    row.append(table.join(" × "), " ", remove);
+    row.append(remove);
     return row;
+  }
+
+  #setMargin(table, text, kept) {
+    this.#setMargins(Object.entries({ ...this.question.margins, [tableName(table)]: text === "" ? undefined : Number(text) }));
+    this.set({}, kept);
+  }
+
+  /** Sets the margins of single tables, from pairs of a table's name and its margin or undefined. */
+  #setMargins(pairs) {
+    const given = pairs.filter(([, points]) => points !== undefined);
+    this.#put(this.question, { margins: given.length ? Object.fromEntries(given) : undefined });
   }
 }
 
-/** The answers of an attribute as the form shows them; values that cannot be written in a list stay unchanged. */
-function categoriesText({ categories, size, bins }) {
-  if (categories === undefined) return size === undefined ? `bins: ${(bins ?? []).join(", ")}` : String(size);
-  const texts = categories.map((each) => (each === null ? "(missing)" : String(each)));
-  return texts.join(texts.some((text) => ANY_COMMA.test(text)) ? "\n" : ", ");
+function listed(text) {
+  return (text.includes("\n") ? text.split("\n") : text.split(",")).map((each) => each.trim()).filter((each) => each);
 }

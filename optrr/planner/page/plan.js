@@ -2,6 +2,7 @@
 // and nothing is drawn here.
 
 import { Form } from "./form.js";
+import { fieldOf } from "./question.js";
 import { download, fromFragment, History, stateFrom, toFragment } from "./state.js";
 
 const byId = (id) => document.getElementById(id);
@@ -47,6 +48,7 @@ function listen() {
   byId("find-total").addEventListener("click", () => find("total", "total"));
   byId("find-people").addEventListener("click", () => find("people", "n"));
   byId("save").addEventListener("click", save);
+  byId("unneeded").addEventListener("click", ({ target }) => target.dataset.addTable && form.addTable([target.dataset.addTable]));
   byId("ways").addEventListener("change", ({ target }) => form.set({ way: target.value || undefined }));
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button.dataset.copy));
   addEventListener("keydown", stepByKey);
@@ -143,16 +145,39 @@ async function preview(rests) {
 }
 
 function show(answer) {
-  text("error", answer.error ?? "");
+  showFault(answer.fragments ? "" : answer.error);
   if (!answer.fragments) {
     byId("answer").classList.add("old");
     text("status", "These results are from before the mistake.");
     return;
   }
+  text("error", answer.error ?? "");
   byId("answer").classList.remove("old");
-  byId("answer").classList.toggle("preview", !answer.exact);
+  document.body.classList.toggle("preview", !answer.exact);
   text("status", answer.status);
   for (const [id, html] of Object.entries(answer.fragments)) put(id, html);
+}
+
+/** Puts an error at the field that it is about, or above the form; an empty one removes it. */
+function showFault(error) {
+  const id = error ? fieldOf(error, state.question) : null;
+  const field = id && byId(id);
+  text("error", field ? "" : error);
+  for (const old of document.querySelectorAll(".fault")) {
+    const former = byId(old.dataset.of);
+    if (former === field && old.textContent === error) return;
+    former?.removeAttribute("aria-invalid");
+    former?.setAttribute("aria-describedby", (former.getAttribute("aria-describedby") ?? "").replace("fault", "").trim());
+    old.remove();
+  }
+  if (!field) return;
+  field.closest("details")?.setAttribute("open", "");
+  const fault = Object.assign(document.createElement("p"), { id: "fault", className: "fault", textContent: error });
+  fault.dataset.of = id;
+  fault.setAttribute("role", "alert");
+  (field.closest("label, .slider, .margin-row") ?? field).after(fault);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") ?? ""} fault`.trim());
 }
 
 /** Puts a fragment in place, and keeps the focus and the horizontal scroll position. */
@@ -194,6 +219,7 @@ async function find(kind, key) {
   const answer = await ask("required", { question: state.question });
   // an answer to an older question must not change the new one
   if (!answer || asked !== JSON.stringify(state.question)) return;
+  if (answer.error) showFault(answer.error);
   text("required", answer.error ?? answer[`${kind}_said`]);
   if (answer.waiting?.[kind]) finding = setTimeout(() => find(kind, key), AGAIN);
   if (answer[kind]) form.set({ [key]: answer[kind] });
