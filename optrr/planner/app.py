@@ -43,7 +43,7 @@ from optrr.planner.sections import Shown, found_text, people_text
 from optrr.planner.work import Known, PlanWork, key_of
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import listening, run
-from optrr.survey.words import LANGUAGES, name_of
+from optrr.survey.words import LANGUAGES, name_of, words_of
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
@@ -51,10 +51,12 @@ MOST_BYTES = 1 << 18
 _FILES = ("plan.js", "state.js", "form.js", "question.js", "plan.css", "icon.svg")
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 _MALFORMED = "the request body has an unexpected form; send the object that the page sends"
+# The answer that stands for a missing one on the respondents' page.
+_OFFERED = "I prefer not to say"
 # Function that saves a plan, from the question, reason and alternatives; returns lines about the written files.
 Save = Callable[[Question, str, Sequence[Preview]], list[str]]
 # Function that answers a request about a question.
-Answer = Callable[[Question, "_Asked"], dict[str, Any]]
+Answer = Callable[[Question, "_Posted"], dict[str, Any]]
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
@@ -117,7 +119,7 @@ def _same(token: str, given: str) -> bool:
 def _answered(answer: Answer, body: bytes) -> dict[str, Any]:
     """Answer a body; raise HTTPRefusal with one line."""
     try:
-        asked = msgspec.json.decode(body, type=_Asked)
+        asked = msgspec.json.decode(body, type=_Posted)
         return answer(Question.from_state(asked.question), asked)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise HTTPRefusal(400, _MALFORMED) from None
@@ -177,11 +179,12 @@ def page_markup(question: Question) -> str:
         ticks=[f"{total:g}" for total in LADDER[::2]],
         limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
         languages=[(language, name_of(language)) for language in LANGUAGES],
+        offered=json.dumps({language: words_of(language)(_OFFERED) for language in LANGUAGES}),
         software=SOFTWARE,
     )
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _Posted(msgspec.Struct, forbid_unknown_fields=True):
     question: dict[str, Any]
     rests: bool = True
     reason: str = ""
@@ -204,7 +207,7 @@ class PageAnswers:
         # exact previews that the user rested on, by the inputs that determine an allocation
         self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
 
-    def preview(self, question: Question, asked: _Asked) -> dict[str, Any]:
+    def preview(self, question: Question, asked: _Posted) -> dict[str, Any]:
         """Return fragments of the page by place, the status and an error.
 
         The status states whether numbers are exact and whether more follow.
@@ -223,7 +226,7 @@ class PageAnswers:
         status = {"status": _status(known, point), "exact": exact, "busy": known.busy, "error": known.error}
         return {"fragments": shown.fragments(), **status}
 
-    def required(self, question: Question, asked: _Asked) -> dict[str, Any]:
+    def required(self, question: Question, asked: _Posted) -> dict[str, Any]:
         """Return the least total and the fewest people for the margins, each with sentences.
 
         A number is missing if it does not exist, or is not known yet.
@@ -258,7 +261,7 @@ class PageAnswers:
         said = {"total_said": total_said, "people_said": people_said}
         return {"total": total, "people": fewest, **said, "waiting": waiting}
 
-    def save(self, question: Question, asked: _Asked) -> dict[str, Any]:
+    def save(self, question: Question, asked: _Posted) -> dict[str, Any]:
         """Save the plan and list the files, a line each."""
         with self._lock:
             seen = tuple(self._seen.get(key_of(question)[0], {}).values())

@@ -286,7 +286,7 @@ def total_for(points: Sequence[Point], question: Question, n: int) -> float | No
     for (low, more), (high, less) in pairwise(needed):
         if less <= n:
             share = math.log(more / n) / math.log(more / less) if math.isfinite(more) else 1.0
-            total = low * (high / low) ** share
+            total = math.exp((1 - share) * math.log(low) + share * math.log(high))
             digits = 10.0 ** (2 - math.floor(math.log10(total)))
             return min(math.ceil(total * digits * (1 - REACHED)) / digits, MOST_TOTAL)
     return None

@@ -30,7 +30,7 @@ from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, curator, prote
 from optrr.planner.plan_file import meaning_of
 from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, people_needed, total_for, typical_margin
 from optrr.planner.question import MOST_MARGIN, Question
-from optrr.survey.words import LANGUAGES, words_of
+from optrr.survey.words import LANGUAGES, name_of, words_of
 
 PLACES = ("verdict", "unneeded", "drafts", "see", "told", "pairs", "frontier", "ways", "spend", "python")
 # Digits of exact and of interpolated numbers, and decimals of an ε.
@@ -155,13 +155,13 @@ class Shown:
         wording, notes = self.question.specification.wording, []
         if missing := [name for name in self.question.domain.names if name not in wording.questions]:
             notes.append(f"Without a wording, respondents read the short name: {', '.join(missing[:_MOST_WAYS])}.")
-        for language in (wording.language or "en",):
+        for language in wording.languages:
             if language.split("-")[0] not in LANGUAGES:
-                notes.append(f"The survey's page has no texts of its own in {language}: they are in English.")
+                notes.append(f"The survey's page has no texts of its own in {name_of(language)}: they are in English.")
             elif not words_of(language).reviewed:
                 notes.append(
-                    f"The page's own texts in {language} are drafts by a machine, not reviewed: let someone who speaks "
-                    "the language read them."
+                    f"The page's own texts in {name_of(language)} are drafts by a machine, not reviewed: let someone who "
+                    "speaks the language read them."
                 )
         return notes
 

@@ -96,8 +96,8 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
             f"Public columns ({names}) are published unchanged, next to the randomized answers, and are not protected."
         )
     signing = [[party, line, line, line] for party in ("data collector", "data protection officer", "ethics board")]
-    title = wording.title or f"Survey of {amount(question.domain.m, 'question')}"
-    who = cell(one_line(wording.asker), _TITLE) if wording.asker else "The data collector named below"
+    title = wording.text(wording.title)[0] or f"Survey of {amount(question.domain.m, 'question')}"
+    who = cell(one_line(wording.text(wording.asker)[0]), _TITLE) if wording.asker else "The data collector named below"
     lead = [
         f"{who}: {amount(f'{question.n:,}', 'person').replace('persons', 'people')} will be asked "
         f"{amount(question.domain.m, 'question')}. The privacy budget of each person is a total epsilon of "
@@ -227,7 +227,7 @@ def _learned(preview: Preview, asking: Asking) -> list[Part]:
     heads = ["question", "answers", *(["changed in 100", "conditional epsilon"] if labels else []), _MARGIN]
     rows: list[list[object]] = []
     for attribute in islice(question.domain, _ASKED):
-        asked = cell(one_line(wording.questions.get(attribute.name, attribute.name)), _QUESTION)
+        asked = cell(one_line(wording.text(wording.questions.get(attribute.name, attribute.name))[0]), _QUESTION)
         label, table = labels.get(attribute.name), single.get(attribute.name)
         changed = (
             []

@@ -1,10 +1,11 @@
 // The form and the question: one shows the other. No result is computed here.
 
-import { answersOf, askedIf, entries, isRow, MAIN, tableName, tablesOf, textIn, withText } from "./question.js";
+import { answersOf, askedIf, entries, isRow, MAIN, mapLabels, markAt, tableName, tablesOf, textIn, withText } from "./question.js";
 
 const byId = (id) => document.getElementById(id);
 const WHOLE = /^\s*\d{1,7}\s*$/;
-const OFFERED = "I prefer not to say";
+// The answer that stands for a missing one, by language.
+const OFFERED = JSON.parse(document.body.dataset.offered);
 // Fields that hold a number of the question, and those that hold a text of the survey.
 const NUMBERS = ["total", "n", "releases", "margin"];
 const TEXTS = ["title", "asker", "introduction", "thanks"];
@@ -156,11 +157,16 @@ export class Form {
     field("name", attribute.name, (text) => this.#rename(k, text));
     field("categories", entries(answersOf(attribute), attribute), (text) => this.#setCategories(k, text));
     field("question", this.#shown(attribute.question) ?? "", (text) => this.#setOf(k, { question: this.#written(attribute.question, text || undefined) })).placeholder = attribute.name;
-    const offered = [...answersOf(attribute), ...(attribute.missing ? [OFFERED] : [])];
-    field("labels", (this.#shown(attribute.labels) ?? []).join("\n"), (text) => this.#setLabels(k, text)).placeholder = offered.join("\n");
+    const offered = [...answersOf(attribute), ...(attribute.missing ? [OFFERED[this.#language ?? this.#main] ?? OFFERED[MAIN]] : [])];
+    const labels = (this.#shown(attribute.labels) ?? []).filter((_, i) => i !== markAt(attribute));
+    field("labels", labels.join("\n"), (text) => this.#setLabels(k, text)).placeholder = offered.join("\n");
     const missing = part("missing");
     missing.checked = Boolean(attribute.missing);
-    missing.addEventListener("change", () => this.#setOf(k, { missing: missing.checked || undefined }, true));
+    missing.addEventListener("change", () => {
+      const change = (list, language) => (missing.checked ? [...list, OFFERED[language] ?? OFFERED[MAIN]] : list.slice(0, -1));
+      this.#setOf(k, { missing: missing.checked || undefined, labels: mapLabels(attribute.labels, this.#main, change) }, true);
+      byId(`missing-${k}`).focus();
+    });
     const remove = row.querySelector(".remove");
     remove.setAttribute("aria-label", `Remove the question ${attribute.name}`);
     remove.addEventListener("click", () => this.#remove(k));
@@ -202,8 +208,11 @@ export class Form {
   }
 
   #setLabels(k, text) {
-    const { labels } = this.question.attributes[k];
-    this.#setOf(k, { labels: this.#written(labels, text ? listed(text) : undefined) });
+    const attribute = this.question.attributes[k];
+    const texts = listed(text);
+    // respondents never read the mark of a question that is not asked
+    if (markAt(attribute) >= 0) texts.splice(markAt(attribute), 0, attribute.categories[markAt(attribute)]);
+    this.#setOf(k, { labels: this.#written(attribute.labels, text ? texts : undefined) });
   }
 
   /** Asked only if an earlier question has some answers: the question, and a box for each of its answers. */

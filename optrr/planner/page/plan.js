@@ -175,7 +175,9 @@ function showFault(error) {
   const fault = Object.assign(document.createElement("p"), { id: "fault", className: "fault", textContent: error });
   fault.dataset.of = id;
   fault.setAttribute("role", "alert");
-  (field.closest("label, .slider, .margin-row") ?? field).after(fault);
+  const row = field.closest(".slider, .margin-row");
+  if (row) row.append(fault);
+  else (field.closest("label") ?? field).after(fault);
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") ?? ""} fault`.trim());
 }

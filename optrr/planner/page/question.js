@@ -30,6 +30,11 @@ export function answersOf({ categories, size, ask_if: when, not_asked: mark = as
   return all.filter((each) => each !== null && !(when && each === mark));
 }
 
+/** The place of the mark of a question that is not asked among the categories; -1 where everybody is asked. */
+export function markAt({ categories = [], ask_if: when, not_asked: mark = askedIf.NOT_ASKED }) {
+  return when ? categories.indexOf(mark) : -1;
+}
+
 /** The answers of an attribute as the form shows them; bins stay unchanged. */
 export function entries(answers, { categories, size, bins }) {
   if (categories === undefined) return size === undefined ? `bins: ${(bins ?? []).join(", ")}` : String(size);
@@ -37,12 +42,23 @@ export function entries(answers, { categories, size, bins }) {
   return texts.join(texts.some((text) => ANY_COMMA.test(text)) ? "\n" : ", ");
 }
 
+/** Labels in every language, each list changed by `change(list, language)`. */
+export function mapLabels(labels, main, change) {
+  if (labels === undefined) return undefined;
+  if (!byLanguage(labels)) return change([...labels], main);
+  return Object.fromEntries(Object.entries(labels).map(([language, list]) => [language, change([...list], language)]));
+}
+
 /** An attribute that is asked on a condition, or of everybody without one. */
 export function askedIf(attribute, when) {
-  const { ask_if: _, not_asked: mark, size: __, ...rest } = attribute;
+  const { ask_if: _, not_asked: mark = askedIf.NOT_ASKED, size, categories, labels, ...rest } = attribute;
   const answers = answersOf(attribute);
-  if (!when) return attribute.size === undefined && attribute.categories ? { ...rest, categories: answers } : attribute;
-  return { ...rest, categories: [...answers.map((each) => (attribute.size === undefined ? each : String(each))), mark ?? askedIf.NOT_ASKED], ask_if: when };
+  const at = markAt(attribute);
+  if (!when === at < 0) return when ? { ...attribute, ask_if: when } : attribute;
+  const changed = mapLabels(labels, MAIN, (list) => (when ? list.toSpliced(answers.length, 0, mark) : list.toSpliced(at, 1)));
+  const made = { ...rest, categories: when ? [...answers.map((each) => (size === undefined ? each : String(each))), mark] : answers };
+  if (changed !== undefined) made.labels = changed;
+  return when ? { ...made, ask_if: when, ...(mark === askedIf.NOT_ASKED ? {} : { not_asked: mark }) } : made;
 }
 askedIf.NOT_ASKED = "not asked";
 
