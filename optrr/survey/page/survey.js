@@ -227,12 +227,12 @@ function startView() {
     const problem = await admitted();
     press.disabled = false;
     if (problem === null) show(() => questionView(0));
-    else failure.replaceChildren(problem);
+    else if (problem) failure.replaceChildren(problem);
   });
   return form;
 }
 
-/** Exchanges a personal link for the permit to send one report, which cannot be joined to the link; an error message, or null. */
+/** Exchanges a personal link for the permit to send one report, which cannot be joined to the link; an error message, or null; undefined if a notice says it. */
 async function admitted() {
   const { wording, memory } = survey;
   if (!wording.invitations || survey.permit?.invitation) return null;
@@ -246,8 +246,10 @@ async function admitted() {
   const permit = await memory.permit((kept) => (kept && (kept.invitation || !token || kept.token === token) ? kept : made));
   if (!permit.invitation) {
     const response = await post("invitations", { token: permit.token, blinded: permit.blinded });
-    if (response?.status === 403) return t("This link is not known. Please check that it is complete, or ask for a new one.");
-    if (response?.status === 409) return t("This link was already used in another browser. Please go on there.");
+    if (response?.status === 403)
+      return notice(() => [t("This link is not known"), t("Please open the whole link that you were given, or ask for a new one. Nothing was asked or sent.")], start);
+    if (response?.status === 409)
+      return notice(() => [t("This link was already used"), t("It was opened in another browser. Please go on there. Each link is good for one person and one browser.")], start);
     if (!response?.ok) return t("The survey could not be reached. Is this device online?");
     const { signature } = await response.json();
     const invitation = await unblind(wording.invitations, permit.id, permit.secret, signature);
@@ -261,6 +263,8 @@ function questionView(k) {
   const { pages, path } = way();
   const asked = new Set(path.members(k));
   const members = pages[k].filter(({ name }) => asked.has(name));
+  // what only decides the next questions is used on this device alone
+  const isUsed = members.some((member) => askedAbout(survey.deployment, person.asked).includes(member));
   const field = questionField({ members, wording, texts, entered: person.entered, place: `q-${k}` });
   const failure = element("p", { class: "mistake", role: "alert" });
   const press = element("button", { type: "submit", class: "main" });
@@ -279,6 +283,7 @@ function questionView(k) {
     label,
     bar,
     field.block,
+    !isUsed && element("p", { class: "quiet" }, t("This answer is not sent. It only decides what you are asked next.")),
     failure,
     element("div", { class: "steps" }, press, button(t("Back"), back)),
     survey.outbox && button(t("Start over for the next person"), begin),
@@ -401,11 +406,14 @@ function notice(text, again) {
 
 // a page cached for the back button must not show the answers to the next person
 addEventListener("pagehide", () => {
+  if (survey?.outbox) return content.replaceChildren();
   if (!person) return;
-  const { asked } = person;
-  person = { ...newPerson(), asked };
+  person = { ...newPerson(), asked: person.asked };
   if (view !== startView && texts) show(startView);
 });
-
+addEventListener("pageshow", ({ persisted }) => persisted && survey?.outbox && begin());
+// a personal link that is opened in the window of this page
+addEventListener("hashchange", () => location.reload());
 for (const touch of ["pointerdown", "keydown"]) addEventListener(touch, restartIdle);
+
 start();
