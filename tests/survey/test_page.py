@@ -140,7 +140,7 @@ def choose(page: Any, code: int | str) -> None:
 
 
 def go_on(page: Any) -> None:
-    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Next", exact=True).click()
 
 
 def fill_in(page: Any, codes: dict[str, int] = TRUTH) -> None:
@@ -637,7 +637,7 @@ def answer_all(page: Any) -> dict[str, Any]:
     bodies = reports_of(page)
     begin(page)
     page.locator("form input").first.check()
-    while page.get_by_role("button", name="Next").count():
+    while page.get_by_role("button", name="Next", exact=True).count():
         go_on(page)
         page.locator("form input").first.check()
     press(page)

@@ -62,7 +62,11 @@ export function reportView({ deployment, texts, entry, answers, outcome, spent, 
 export function kioskView({ deployment, texts, report, answers, outcome, seconds, again, next }) {
   const isOpen = ["refused", "waiting"].includes(outcome.state);
   const kept = isOpen && t("This device keeps the randomized report and sends it later. You do not need to wait.");
-  const show = button(t("Show what was recorded"), () => show.replaceWith(recordView({ deployment, texts, report, answers })));
+  const show = button(t("Show what was recorded"), () => {
+    const heading = element("h3", { tabIndex: -1 }, t("Your answers and the report"));
+    show.replaceWith(heading, recordView({ deployment, texts, report, answers }));
+    heading.focus();
+  });
   return element(
     "section",
     { "aria-labelledby": "outcome" },
