@@ -1,6 +1,5 @@
 """Ways through a survey in a real Chromium: conditional questions, numbers, languages, and what the trial draws."""
 
-import itertools
 import json
 import math
 import re
@@ -255,11 +254,29 @@ def test_the_language_is_switched_without_losing_an_answer(browser: Any, server:
 
 
 def test_a_language_that_cannot_be_loaded_changes_nothing(page: Any) -> None:
-    page.context.set_offline(True)
+    page.route("**/words-ar.json", lambda route: route.abort())
+    page.reload()
     page.get_by_role("button", name="العربية").click()
     page.get_by_text("The server of the survey cannot be reached").wait_for()
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.locator("form").is_visible()
+
+
+def test_a_survey_goes_on_without_a_network_in_every_language(page: Any) -> None:
+    begin(page)
+    page.context.set_offline(True)
+    choose(page, 1)
+    page.get_by_role("button", name="Deutsch").click()
+    page.locator("html[lang=de]").wait_for()
+    assert page.get_by_label("nein").is_checked()
+    in_english(page)
+    go_on(page)
+    choose(page, "12")
+    go_on(page)
+    press(page)
+    wait_for(page, "Your report has not been sent yet")
+    page.context.set_offline(False)
+    wait_for(page, "Your report was sent")
 
 
 def test_the_numbers_of_the_promise_are_those_of_every_language(browser: Any, server: Server) -> None:
@@ -318,37 +335,3 @@ def test_a_query_of_a_conditional_attribute_asks_what_it_depends_on(browser: Any
             assert page.locator(".cards > li").count() == 1
             assert page.locator(".cards dd").first.inner_text() == own
     assert running.stop() == 0
-
-
-LAW = """
-import {{ pathOf }} from {path};
-import {{ readDeployment, draw }} from {client};
-// every way of answering leads to one record, and the record alone goes to the sampler
-export async function records({{ sampler, wording, ways }}) {{
-  const deployment = await readDeployment(new TextEncoder().encode(sampler));
-  return ways.map((way) => pathOf(deployment.attributes, wording, new Map(Object.entries(way))).record(deployment.attributes));
-}}
-"""
-
-
-def test_what_goes_to_the_sampler_is_the_record_and_nothing_of_the_way(server: Server, tmp_path: Path) -> None:
-    """All answers to three questions, with and without leftovers of questions that no longer apply."""
-    module = tmp_path / "law.mjs"
-    urls = {name: json.dumps(of_the_page(f"{name}.js").as_uri()) for name in ("path", "optrr")}
-    module.write_text(LAW.format(path=urls["path"], client=urls["optrr"]), encoding="utf-8")
-    wording = json.loads(server.get("/survey.json"))
-    rest = {"age": "12", "way: bus": False, "way: foot": True}
-    ways = [{"theft": a, "told": b, "whom": c, **rest} for a, b, c in itertools.product(range(2), repeat=3)]
-    given = {"sampler": server.get("/sampler.json").decode(), "wording": wording, "ways": ways}
-    (records,) = called(module, "records", [given])
-    for way, record in zip(ways, records, strict=True):
-        told = "not asked" if way["theft"] else ["yes-ttbn", "no-vvbx"][way["told"]]
-        whom = ["parents", "others"][way["whom"]] if told == "yes-ttbn" else "not asked"
-        assert record == {
-            "theft": ["yes-kwxq", "no-jzvp"][way["theft"]],
-            "told": told,
-            "whom": whom,
-            "age": "[10, 13)",
-            "way: bus": "no",
-            "way: foot": "yes",
-        }

@@ -11,10 +11,15 @@ export const use = (next) => {
   catalog = next;
 };
 
-/** Loads the catalogue of a language, by `load(path)`, and uses it for the page. */
-export async function speak(language, load) {
+/** The catalogue of a language, by `load(path)`. */
+export async function translated(language, load) {
   if (!loaded.has(language)) loaded.set(language, await load(`words-${language}.json`));
-  use(loaded.get(language));
+  return loaded.get(language);
+}
+
+/** Uses a language for the page. */
+export async function speak(language, load) {
+  use(await translated(language, load));
   document.documentElement.lang = catalog.language;
   document.documentElement.dir = catalog.direction;
 }

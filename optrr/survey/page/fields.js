@@ -98,6 +98,8 @@ function dropDown({ attribute, choices, texts, entered, place, mistake }) {
 function numberField({ attribute, choices, bins, texts, entered, place, mistake }) {
   const typed = entered.get(attribute.name);
   const input = element("input", { type: "text", inputMode: "decimal", id: place, value: typeof typed === "string" ? typed : "", autocomplete: "off" });
+  // some browsers send what is typed to be checked
+  input.spellcheck = false;
   const others = choices.filter((code) => code >= bins.edges.length - 1);
   const ticks = others.map((code) => element("input", { type: "checkbox", id: `${place}-${code}`, checked: typed === code }));
   input.addEventListener("input", () => {

@@ -79,7 +79,7 @@ export function kioskView({ deployment, texts, report, answers, outcome, seconds
 }
 
 function recordView({ deployment, texts, report, answers }) {
-  return element(
+  const view = element(
     "div",
     {},
     element("ol", { class: "cards" }, ...(report.values ? changed : listed)({ deployment, texts, report, answers })),
@@ -90,6 +90,9 @@ function recordView({ deployment, texts, report, answers }) {
       element("pre", { tabIndex: 0, role: "region", dir: "ltr", "aria-label": t("The report as it is sent") }, JSON.stringify(report, null, 1)),
     ),
   );
+  // a browser that translates the page would send the answers to others
+  view.translate = false;
+  return view;
 }
 
 const line = (term, ...said) => element("div", {}, element("dt", {}, term), element("dd", {}, ...said));

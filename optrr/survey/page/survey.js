@@ -1,6 +1,6 @@
 // The survey: load the questions, explain, ask one question a page, randomize once, send only the result, forget the answers.
 
-import { n, nameOf, preferred, speak, t } from "./catalog.js";
+import { n, nameOf, preferred, speak, t, translated } from "./catalog.js";
 import { button, element, newHeading } from "./elements.js";
 import { mark, questionField } from "./fields.js";
 import { memoryOf, newIdentifier, outboxOf, Unreadable } from "./memory.js";
@@ -63,6 +63,8 @@ async function start() {
     survey = { deployment: await readDeployment(deployment), wording };
     await switchTo(preferred(wording.languages));
     await (wording.kiosk ? begin() : resume());
+    // so that languages can be switched without a network
+    await Promise.allSettled(wording.languages.map((each) => translated(each, catalogue)));
   } catch (error) {
     const { message } = error;
     notice(() => [t("The survey could not be loaded"), t("{reason}. Nothing was asked or sent.", { reason: message })], start);
@@ -79,8 +81,10 @@ async function loaded(path) {
 
 const parsed = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
 
+const catalogue = (path) => loaded(path).then(parsed);
+
 async function switchTo(next) {
-  await speak(next, (path) => loaded(path).then(parsed));
+  await speak(next, catalogue);
   language = next;
   texts = textsOf(survey.wording, next);
 }
@@ -204,17 +208,12 @@ function startView() {
   });
   const failure = element("p", { class: "mistake", role: "alert" });
   const press = element("button", { type: "submit", class: "main" }, t("Start"));
-  const isChosen = deployment.questions?.length > 1 && !wording.kiosk;
   const form = element(
     "form",
-    { noValidate: true },
+    { autocomplete: "off", noValidate: true },
     protection({ deployment, wording, texts, asked: person.asked, spent, trial: person.trial }),
     element("div", { class: "field" }, mistake, element("label", { class: "option" }, box, element("span", {}, t("I have read how my answers are protected. I want to send my randomized answers.")))),
-    element(
-      "p",
-      { class: "quiet" },
-      isChosen ? t("Before you press the last button, nothing is sent, and this browser stores only which questions chance picked for you.") : t("Nothing is sent or stored before you press the last button."),
-    ),
+    element("p", { class: "quiet" }, beforeSending()),
     survey.waiting > 0 && element("p", { class: "quiet" }, n("{count} report waits on this device and is sent later.", "{count} reports wait on this device and are sent later.", survey.waiting)),
     failure,
     press,
@@ -230,6 +229,15 @@ function startView() {
     else if (problem) failure.replaceChildren(problem);
   });
   return form;
+}
+
+/** What is sent and stored before the report. */
+function beforeSending() {
+  const { deployment, wording } = survey;
+  if (wording.invitations) return t("When you start, your link is checked. The check does not show which report will be yours. Nothing of your answers is sent or stored before you press the last button.");
+  if (deployment.questions?.length > 1 && !wording.kiosk)
+    return t("Before you press the last button, nothing is sent, and this browser stores only which questions chance picked for you.");
+  return t("Nothing is sent or stored before you press the last button.");
 }
 
 /** Exchanges a personal link for the permit to send one report, which cannot be joined to the link; an error message, or null; undefined if a notice says it. */
@@ -288,6 +296,8 @@ function questionView(k) {
     element("div", { class: "steps" }, press, button(t("Back"), back)),
     survey.outbox && button(t("Start over for the next person"), begin),
   );
+  // a browser that translates the page would send the questions of this person's path to others
+  form.translate = !wording.branches;
   field.heading.setAttribute("aria-describedby", "progress");
   describe();
   form.addEventListener("change", describe);
