@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property, partial
 from importlib.resources import files
 from itertools import product
-from math import ceil, floor, isnan
+from math import ceil, floor, inf, isnan
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qs, urlencode
 
@@ -43,7 +43,7 @@ from starlette.routing import Route
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.design import Design
 from optrr.core.display import SOFTWARE, epsilon_text, example, page_environment, printable, promise, two_digits_up
-from optrr.core.domain import NONE, cells_table
+from optrr.core.domain import NONE, Bins, cells_table
 from optrr.core.errors import InvalidInput, OptrrError, TooFewRecords
 from optrr.core.estimation import Estimate, estimate, norm, poisoning, projection
 from optrr.core.inference import Bootstrap
@@ -444,7 +444,8 @@ class _Telling:
         return Markup("<bdi{}>{}</bdi>").format(other, self.said(given, otherwise))
 
     def question(self, name: str) -> Markup:
-        return self.marked(self.survey.wording.questions.get(name), name)
+        box = self.survey.design.domain[name].multi_select
+        return self.marked(self.survey.wording.questions.get(name), f"{box.column}: {box.option}" if box else name)
 
     def questions(self, names: Iterable[str]) -> Markup:
         return Markup(" × ").join(self.question(name) for name in names)
@@ -480,10 +481,28 @@ class _Telling:
             yield row, "–" if isnan(error) else words.number(error, 1), words.number(count)
 
     def _labels(self, name: str) -> list[Markup]:
+        """Return the labels of the answers in this language, or their categories in words."""
         texts, language = self.survey.wording.text(self.survey.wording.labels.get(name), self.language)
-        none = self.words("I prefer not to say")
-        each = texts or [none if text is None else text for text in self.survey.design.domain[name].texts]
-        return [self.marked({language: text}) for text in each]
+        if texts:
+            return [self.marked({language: text}) for text in texts]
+        attribute, said = (
+            self.survey.design.domain[name],
+            {None: self.words("I prefer not to say"), "": self.words("(empty)")},
+        )
+        if attribute.bins is not None and not attribute.bins.of_dates:
+            said |= {label: self._range(attribute.bins, k) for k, label in enumerate(attribute.bins.labels)}
+        return [self.marked(None, said.get(text) or str(text)) for text in attribute.texts]
+
+    def _range(self, bins: Bins, k: int) -> str:
+        """Return the range of a bin of numbers in the words of the question page."""
+        words, is_left, (low, high) = self.words, bins.closed != "right", bins.edges[k : k + 2]
+        if low == -inf:
+            return words("below {most}", most=high) if is_left else words("up to {most}", most=high)
+        if high == inf:
+            return words("{least} or more", least=low) if is_left else words("more than {least}", least=low)
+        if is_left:
+            return words("from {least} to below {most}", least=low, most=high)
+        return words("more than {least}, up to {most}", least=low, most=high)
 
 
 def _html(body: bytes, status: int = 200) -> Response:

@@ -128,7 +128,8 @@ question = {en = "Has something been stolen from you?", de = "Wurde dir etwas ge
 labels = {en = ["Yes", "No"], de = ["Ja", "Nein"]}
 [[attributes]]
 name = "days"
-categories = ["0", "1 to 5", "6 to 10"]
+bins = [0, 1, 6, inf]
+missing = true
 """
 
 
@@ -142,7 +143,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 def fill(survey: Survey, engine: Any, n: int) -> None:
     rng = np.random.default_rng(1)
     assert not isinstance(survey.design, SampledTables)
-    truth = np.stack([rng.integers(0, 2, n), rng.integers(0, 3, n)], axis=1)
+    truth = np.stack([rng.integers(0, 2, n), rng.integers(0, 4, n)], axis=1)
     codes = survey.design.mechanism.randomize_codes(truth, 0)
     packing = Packing(survey.design.domain)
     Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
@@ -165,6 +166,9 @@ def test_results_are_in_the_readers_language(app: Any, survey: Survey, engine: A
     # texts that are not in the reader's language say which they are in
     assert '<bdi lang="en">Has something been stolen from you?</bdi>' in arabic
     assert "<bdi>في المدرسة</bdi>" in arabic
+    # bins are named as on the page of questions
+    for label in ("from 0 to below 1", "6 or more", "I prefer not to say"):
+        assert f"<bdi>{label}</bdi>" in shown(app)
     page = shown(app, "?language=de")
     links = [a for tag, a in Read(page).with_attributes if tag == "a" and a.get("hreflang")]
     assert [(a["hreflang"], a.get("aria-current")) for a in links] == [("en", None), ("de", "true"), ("ar", None)]
