@@ -19,8 +19,8 @@ export function protection({ deployment, wording, texts, asked, spent, trial }) 
     "section",
     { class: "notice", "aria-labelledby": "protection" },
     element("h2", { id: "protection" }, t("How your answers are protected")),
-    element("p", {}, asked === undefined ? t("Your device changes some of your answers by chance. Only the result is sent. Your own answers never leave this device.") : listed(deployment, asked)),
-    ...(asked === undefined ? changed : held)({ deployment, wording, texts, asked }),
+    element("p", {}, summary(deployment, asked)),
+    (asked === undefined ? changed : held)({ deployment, wording, texts, asked }),
     trialOf({ deployment, wording, texts, asked, trial }),
     element("p", { class: "promise" }, promise(epsilon)),
     element("p", {}, example(epsilon)),
@@ -29,13 +29,16 @@ export function protection({ deployment, wording, texts, asked, spent, trial }) 
   );
 }
 
-/** What is sent by a person who is asked one question of several. */
-function listed(deployment, asked) {
+/** What is asked and sent, in short. */
+function summary(deployment, asked) {
+  const changed = t("Your device changes some of your answers by chance. Only the result is sent. Your own answers never leave this device.");
+  if (asked === undefined) return changed;
   const { questions } = deployment;
   const count = askedAbout(deployment, asked).length;
   const all = new Set(questions.flatMap(({ attributes }) => attributes)).size;
   const chosen = count < all && n("You are asked {count} of the {all} questions of this survey. Chance has picked it.", "You are asked {count} of the {all} questions of this survey. Chance has picked them.", count, { all });
-  const sent = t("Your device sends a few possible answers. Chance decides whether yours is among them. Your own answers never leave this device.");
+  const isOne = listsOf(deployment, asked).every(({ named }) => named === 1);
+  const sent = isOne ? changed : t("Your device sends a few possible answers. Chance decides whether yours is among them. Your own answers never leave this device.");
   return [chosen, sent].filter((text) => text).join(" ");
 }
 
@@ -47,15 +50,14 @@ function sample(texts, about, text) {
 function changed({ deployment, wording, texts }) {
   const [attribute] = deployment.attributes;
   const [first, other] = choicesOf(attribute, wording).map((code) => quoted(texts.answer(attribute, code)));
-  return [sample(texts, [attribute], changeText(flipOf(deployment, 0), first, attribute.categories.length === 2 && other))];
+  return sample(texts, [attribute], changeText(flipOf(deployment, 0), first, attribute.categories.length === 2 && other));
 }
 
 function held({ deployment, texts, asked }) {
-  const chances = chancesOf(deployment, asked);
-  return listsOf(deployment, asked).map(({ about, named, from }, i) => {
-    const answer = inWords(texts, about, 0);
-    return sample(texts, about, named === 1 ? changeText(1 - chances[i].match, answer, from === 2 && inWords(texts, about, 1)) : heldText(chances[i].match, answer));
-  });
+  const [{ match }] = chancesOf(deployment, asked);
+  const [{ about, named, from }] = listsOf(deployment, asked);
+  const answer = inWords(texts, about, 0);
+  return sample(texts, about, named === 1 ? changeText(1 - match, answer, from === 2 && inWords(texts, about, 1)) : heldText(match, answer));
 }
 
 /** The answers that a number of a list means, in words. */
@@ -161,6 +163,6 @@ function matches(deployment, texts, asked) {
   const chances = chancesOf(deployment, asked);
   return listsOf(deployment, asked).map(({ about, named, from }, i) => {
     const numbers = { named, from, match: outOf100(chances[i].match), blind: outOf100(chances[i].blind) };
-    return row(texts, about, t("Your device sends {named} of {from} possible answers. For {match} of 100 people, their own is among them. Without a look at it, it would be for {blind}.", numbers));
+    return row(texts, about, t("Your device sends {named} of {from} possible answers. For {match} of 100 people, their own is among them. If the device did not look at their answer, it would be for {blind}.", numbers));
   });
 }
