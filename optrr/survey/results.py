@@ -418,8 +418,9 @@ class ResultsPages:
     def _language(self, request: Request) -> str:
         """Choose the language that the request names or its reader prefers, among the survey's."""
         known = self._survey.wording.languages
-        wanted = [each.partition(";q=") for each in request.headers.get("accept-language", "").split(",")]
-        preferred = [each.strip() for each, _, _ in sorted(wanted, key=lambda each: each[2] or "1", reverse=True)]
+        header = request.headers.get("accept-language", "").replace(" ", "")
+        wanted = [each.partition(";q=") for each in header.split(",")]
+        preferred = [each for each, _, _ in sorted(wanted, key=lambda each: each[2] or "1", reverse=True)]
         return negotiate_locale([request.query_params.get("language", ""), *preferred], known, sep="-") or known[0]
 
 
@@ -489,6 +490,8 @@ class _Telling:
             self.survey.design.domain[name],
             {None: self.words("I prefer not to say"), "": self.words("(empty)")},
         )
+        if (branch := self.survey.branches.get(name)) is not None:
+            said[branch.otherwise] = self.words("Not asked")
         if attribute.bins is not None and not attribute.bins.of_dates:
             said |= {label: self._range(attribute.bins, k) for k, label in enumerate(attribute.bins.labels)}
         return [self.marked(None, said.get(text) or str(text)) for text in attribute.texts]

@@ -127,6 +127,10 @@ categories = ["yes", "no"]
 question = {en = "Has something been stolen from you?", de = "Wurde dir etwas gestohlen?"}
 labels = {en = ["Yes", "No"], de = ["Ja", "Nein"]}
 [[attributes]]
+name = "what"
+categories = ["money", "phone", "not asked"]
+ask_if = {theft = ["yes"]}
+[[attributes]]
 name = "days"
 bins = [0, 1, 6, inf]
 missing = true
@@ -143,7 +147,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 def fill(survey: Survey, engine: Any, n: int) -> None:
     rng = np.random.default_rng(1)
     assert not isinstance(survey.design, SampledTables)
-    truth = np.stack([rng.integers(0, 2, n), rng.integers(0, 4, n)], axis=1)
+    truth = np.stack([rng.integers(0, 2, n), rng.integers(0, 3, n), rng.integers(0, 4, n)], axis=1)
     codes = survey.design.mechanism.randomize_codes(truth, 0)
     packing = Packing(survey.design.domain)
     Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
@@ -157,7 +161,7 @@ def shown(app: Any, path: str = "", **headers: str) -> str:
 
 def test_results_are_in_the_readers_language(app: Any, survey: Survey, engine: Any) -> None:
     fill(survey, engine, 400)
-    asked = {"accept_language": "fr, de-AT;q=0.8, en;q=0.5"}
+    asked = {"accept_language": "en; q=0.5, fr, de-AT; q=0.8"}
     assert "Wurde dir etwas gestohlen?" in shown(app, **asked)
     assert "Has something been stolen from you?" in shown(app, "?language=en", **asked)
     assert "Has something been stolen from you?" in shown(app, "?language=xx")
@@ -167,7 +171,7 @@ def test_results_are_in_the_readers_language(app: Any, survey: Survey, engine: A
     assert '<bdi lang="en">Has something been stolen from you?</bdi>' in arabic
     assert "<bdi>في المدرسة</bdi>" in arabic
     # bins are named as on the page of questions
-    for label in ("from 0 to below 1", "6 or more", "I prefer not to say"):
+    for label in ("from 0 to below 1", "6 or more", "I prefer not to say", "Not asked"):
         assert f"<bdi>{label}</bdi>" in shown(app)
     page = shown(app, "?language=de")
     links = [a for tag, a in Read(page).with_attributes if tag == "a" and a.get("hreflang")]
@@ -193,7 +197,7 @@ def test_a_wide_interval_has_no_chart_but_a_number_of_reports(app: Any, survey: 
     page = shown(app)
     assert 'class="intervals"' not in page
     needed = [int(each.replace(",", "")) for each in re.findall(r"Too few reports: about ([\d,]+) are needed", page)]
-    assert len(needed) == 2
+    assert len(needed) == 3
     assert min(needed) > 100
     assert "Too few reports" not in shown(survey_app_with(survey, engine, 900))
 
