@@ -42,7 +42,7 @@ class Read(html.parser.HTMLParser):
         inside = [tag for tag, _ in self._open]
         if "h2" in inside:
             self.heading += data
-        if inside[-1:] in (["td"], ["th"]):
+        if "td" in inside or "th" in inside:
             self.tables[self.heading][-1][-1][-1] += data
         if self._open and self._open[-1] == ("p", "warning"):
             self.warnings[-1] += data

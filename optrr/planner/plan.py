@@ -25,16 +25,17 @@ from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
 from optrr.core.design import Asking, Declared, Specification
-from optrr.core.display import Page, Result, Table, brief, crossed, epsilon_text, in_json, nearness, page_html
+from optrr.core.display import Result, Table, brief, crossed, epsilon_text, in_json, nearness
 from optrr.core.domain import shown
 from optrr.core.errors import InvalidInput, warn
 from optrr.core.provenance import Given, is_file, path_of
 from optrr.core.records import was_killed, whole_files
+from optrr.planner.device import Device
 from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
 from optrr.planner.preview import REACHED, Point, Preview, allocated, people_needed, point
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Margins, Question
-from optrr.planner.statement import Device, statement
+from optrr.planner.statement import statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -169,12 +170,9 @@ class Plan(Result):
         """State the meaning of the total for one person."""
         return self.meaning.sentences()
 
-    def statement(self) -> Page:
-        """Build the statement for an ethics board.
-
-        Its HTML (:func:`optrr.core.display.parts.page_html`) prints on two sheets.
-        """
-        return statement(self.preview, self.asking, self.seen, self.reason)
+    def statement(self) -> str:
+        """Write the statement for an ethics board as HTML that prints on two sheets."""
+        return statement(self.preview, self.asking, self.seen, self.reason, self.device)
 
     def to_toml(self) -> str:
         """Format the decision as ``plan.toml``."""
@@ -402,7 +400,7 @@ def _write(made: Path, plan: Plan) -> None:
     texts = {
         _PLAN: plan.to_toml(),
         "specification.toml": question.specification.to_toml(),
-        "statement.html": page_html(plan.statement()),
+        "statement.html": plan.statement(),
     }
     if not question.learn.word:
         wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]

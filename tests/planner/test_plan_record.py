@@ -3,39 +3,30 @@
 import json
 import math
 import os
-import re
-import shlex
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import reduce
-from itertools import pairwise
 from operator import getitem
 from pathlib import Path
-from typing import Any
 
-import browsers
 import numpy as np
 import pandas as pd
 import pytest
-from html_page import Read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_questions import alike, random_question
 
 import optrr
 from optrr.cli.main import run
-from optrr.core.design.specification import declared, read_specification
-from optrr.core.display.parts import page_html
-from optrr.core.display.text import crossed, epsilon_text, example, nearness, promise
+from optrr.core.design.specification import read_specification
 from optrr.planner import plan as plan_module
 from optrr.planner.plan import Plan
 from optrr.planner.plan_file import SeenWay, read_plan, toml_text, verify_plan
 from optrr.planner.preview import HALF_WIDTH, Preview, point
 from optrr.planner.question import Question
-from optrr.planner.statement import NOT_PROMISED, for_you
 from optrr.survey.preparing import prepared
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -357,145 +348,6 @@ def test_plot_draws_the_margin_of_every_table() -> None:
     axes = plan.plot().axes[0]
     assert axes.get_xlabel() == "± percentage points"
     assert [label.get_text() for label in axes.get_yticklabels()] == table["table"]
-
-
-SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
-# What that page says of files is nothing that a plan is about.
-OF_FILES = {"Libraries that read files", "Waiting for a large file", "Notes beside files"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch, capsys):
-    plan = Plan.of(random_question(seed), "for a test")
-    plan.save(tmp_path / "plan")
-    monkeypatch.chdir(tmp_path / "plan")
-    page = Read(Path("statement.html").read_text(encoding="utf-8"))
-    said = {}
-    for line in (each for each in page.text.splitlines() if each.startswith("optrr verify")):
-        _, command, file = shlex.split(line)
-        assert run([command, file, "--json"]) == 0, line
-        said[file] = json.loads(capsys.readouterr().out)
-    assert set(said) == {"design.json", "plan.toml"} and all(each["holds"] for each in said.values())
-    stated = dict(page.table("the choice")[1:])
-    allocated, verified = plan.allocation.summary(), said["design.json"]
-
-    assert stated["total epsilon"] == epsilon_text(allocated["epsilon"])
-    checks = {each["name"]: each for each in verified["checks"]}
-    assert float(stated["total epsilon"]) == pytest.approx(float(checks["total epsilon"]["recomputed"]), abs=1e-6)
-    assert float(stated["total epsilon"]) >= allocated["epsilon"]
-    assert stated["protocol"] == plan.point.way.title
-    assert stated["expected squared error, times n"] == f"{allocated['error']:.6g}"
-    assert stated["lower bound of this error for any mechanism"] == f"{allocated['error_bound']:.6g}"
-    assert stated["compared with any mechanism"] == nearness(allocated["error_over_bound"])
-    assert f"{len(checks)} of {len(checks)} checks held" in page.text
-    digest = verified.get("design") or plan.asking.digest
-    assert digest in page.text
-
-    margins = {tuple(t["attributes"]): f"{100 * HALF_WIDTH * t['standard_error']:.4g}" for t in allocated["tables"]}
-    head, *rows = page.table("question")
-    asked = plan.question.specification.wording.questions
-    singles = {asked.get(name, name): margins.get((name,), "") for name in plan.question.domain.names}
-    assert {row[0]: row[-1] for row in rows} == {" ".join(key.split()): value for key, value in singles.items()}
-    crossings = {crossed(names): margin for names, margin in margins.items() if len(names) > 1}
-    if crossings:
-        shown = {row[0]: row[2] for row in page.table("table")[1:]}
-        assert shown == {name: crossings[name] for name in list(crossings)[:7]}
-    if "conditional epsilon" in head:
-        given = [epsilon_text(each["conditional_epsilon"]) for each in allocated["attributes"]]
-        assert [row[3] for row in rows] == given
-        assert stated["largest conditional epsilon"] == max(given, key=float)
-    ways = {way["title"]: way for way in allocated["protocols"]}
-    for title, total, margin, over, _ in page.table("protocol")[1:]:
-        way = ways[title]
-        assert float(total) == pytest.approx(way["epsilon"], abs=1e-3)
-        assert margin == f"{100 * HALF_WIDTH * way['standard_error']:.4g}"
-        assert over == f"{way['error_over_bound']:.4g}"
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_all_that_a_design_can_answer_is_answered(seed: int) -> None:
-    plan = Plan.of(random_question(seed))
-    text = Read(page_html(plan.statement())).text
-    spent = plan.point.epsilon * plan.question.releases
-    assert all(each in text for each in (promise(spent), example(spent), *plan.meaning.sentences()))
-    # every question of the sheet, and of what is left to people six lines
-    from optrr.devices.worksheet import worksheet  # noqa: PLC0415
-
-    sheet = worksheet(plan.asking, plan.question.n)
-    for line in sheet.splitlines():
-        if line.startswith("## "):
-            assert line.partition(": ")[2] in text
-        assert not line.startswith("- [ ] ") or line.removeprefix("- [ ] ") not in text
-    page = Read(page_html(plan.statement()))
-    (answered,) = (table for table in page.all_tables if table[0] == ["question", "answer"])
-    assert [row[0] for row in answered[1:]] == for_you("") and len(answered) <= 7
-    assert all(row[1] == "" for row in answered[1:])
-    assert all(len(table) <= 13 for table in page.all_tables)
-
-
-def test_what_is_not_promised_is_the_list_of_the_security_page() -> None:
-    section = SECURITY.partition("## 4. What is not protected")[2].partition("\n## ")[0]
-    named = {name.rstrip(".") for name in re.findall(r"^- \*\*(.+?)\*\*", section, re.MULTILINE)}
-    assert set(NOT_PROMISED) == named - OF_FILES and named > OF_FILES
-    public = declared({"attributes": [{"name": "a", "size": 2}], "public": {"weight": "w"}})
-    said = Read(page_html(Plan.of(Question.of(public)).statement())).text
-    assert "Public columns (w)" in said
-
-
-def test_alternatives_seen_stand_beside_the_ways() -> None:
-    question = random_question(0)
-    seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.5, math.inf if k else 3.0) for k in range(6)]
-    page = Read(page_html(Plan.of(question, "", seen).statement()))
-    rows = page.table("protocol")[1:]
-    assert [row[-1] for row in rows if row[0] == "kronecker"] == [
-        f"considered, with {100 + k} people" for k in range(4)
-    ]
-    assert "see plan.toml" in page.text
-
-
-def worst(letter: str) -> Plan:
-    """As long as a plan can be, in everything that a statement shows."""
-    m = 12
-    names = [letter * 60 + str(k) for k in range(m)]
-    attributes = [{"name": name, "size": 2 + k % 4, "question": letter * 90} for k, name in enumerate(names)]
-    state = {
-        "attributes": attributes,
-        "title": letter * 300,
-        "asker": letter * 300,
-        "public": {"weight": letter * 50},
-        "learn": [[name] for name in names] + [list(pair) for pair in pairwise(names)],
-        "total": 4.0,
-        "n": 123_456,
-        "keep": "records",
-        "releases": 12,
-        "margin": 3.0,
-    }
-    question = Question.from_state(state)
-    seen = [SeenWay(4.0 + k / 7, 10**10, "mixture-with-records", 123.456789, 12345.6789) for k in range(20)]
-    return Plan.of(question, f"{letter * 10} " * 200, seen)
-
-
-@pytest.mark.slow
-def test_it_is_printed_on_two_sheets(tmp_path: Path, browser: Any) -> None:
-    plans = [Plan.of(random_question(seed, 4), "for a test") for seed in range(3)]
-    page = browser.new_page()
-    for k, plan in enumerate([*plans, worst("W"), worst("é ")]):
-        (tmp_path / f"{k}.html").write_text(page_html(plan.statement()), encoding="utf-8")
-        page.goto((tmp_path / f"{k}.html").as_uri())
-        assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 2, k
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [360, 1280])
-def test_it_is_read_on_any_screen(width: int, tmp_path: Path, browser: Any) -> None:
-    (tmp_path / "s.html").write_text(page_html(Plan.of(random_question(4), "for a test").statement()), encoding="utf-8")
-    context = browser.new_context(viewport={"width": width, "height": 800}, bypass_csp=True)
-    page = context.new_page()
-    page.goto((tmp_path / "s.html").as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert browsers.faults(page) == []
-    context.close()
 
 
 def people(plan: Plan, n: int, seed: int) -> pd.DataFrame:

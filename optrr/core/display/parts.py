@@ -138,15 +138,11 @@ def warnings(lines: Iterable[str]) -> list[Section]:
 
 @dataclass(frozen=True)
 class Page:
-    """A title, its sections, and the sentences before them.
-
-    ``dense`` pages are printed small, on few sheets.
-    """
+    """A title, its sections, and the sentences before them."""
 
     title: str
     sections: Sequence[Section]
     lead: Sequence[str] = ()
-    dense: bool = False
 
     @property
     def footer(self) -> str:

@@ -1,0 +1,40 @@
+"""What a person's device draws a plan's answers with, exported once for the plan's files and its statement."""
+
+import gzip
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from optrr.core import files
+from optrr.core.design import Asking
+from optrr.core.errors import InvalidInput
+
+
+class Device(NamedTuple):
+    """The deployment file and the ε in nats that it states; ``refusal`` says why there is no file.
+
+    ``conditional`` is the ε of one answer if all others are known.
+    """
+
+    raw: bytes
+    epsilon: float
+    conditional: float
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, asking: Asking) -> "Device":
+        """Export a protocol."""
+        with TemporaryDirectory(prefix="optrr-plan-") as folder:
+            path = Path(folder) / "sampler.json"
+            try:
+                total = float(files.export(asking, path).numbers["epsilon"])
+            except InvalidInput as error:
+                return cls(b"", 0.0, 0.0, str(error))
+            raw = path.read_bytes()
+        return cls(raw, total, max(map(float, json.loads(raw)["epsilon"].get("conditional", [total]))))
+
+    def numbers(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        size = len(gzip.compress(self.raw, 9, mtime=0))
+        return {"refused": self.refusal} if self.refusal else {"epsilon": self.epsilon, "compressed_bytes": size}
