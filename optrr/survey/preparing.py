@@ -29,7 +29,7 @@ from optrr.core.design import (
     save_design,
 )
 from optrr.core.display import ENGLISH
-from optrr.core.domain import Bins, listed
+from optrr.core.domain import listed
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import (
     SAMPLED_TABLES,
@@ -113,7 +113,12 @@ class Survey:
         """
         domain = self.design.domain
         boxes = {a.name: list(a.multi_select[::2]) for a in domain if a.multi_select is not None and a.size == 2}
-        numbers = {a.name: _edges(a.bins) for a in domain if a.bins is not None and _edges(a.bins)}
+        # dates are a choice of bins
+        bins = {a.name: a.bins for a in domain if a.bins is not None and not a.bins.of_dates}
+        numbers = {
+            name: {"edges": [None if e in (-math.inf, math.inf) else e for e in each.edges], "closed": each.closed}
+            for name, each in bins.items()
+        }
         parts = {"boxes": boxes, "numbers": numbers, "branches": msgspec.to_builtins(dict(self.branches))}
         return {key: part for key, part in parts.items() if part}
 
@@ -141,13 +146,6 @@ class Survey:
         if lost:
             out.append(f"the page's own sentences are English, because there is no catalogue of {', '.join(lost)}")
         return out
-
-
-def _edges(bins: Bins) -> dict[str, Any]:
-    """Return the edges of numbers, null if infinite; nothing for dates, which are a choice."""
-    edges = [edge for edge in bins.edges if isinstance(edge, int | float)]
-    numbers = [None if math.isinf(edge) else edge for edge in edges]
-    return {"edges": numbers, "closed": bins.closed} if numbers else {}
 
 
 def prepared(

@@ -1,20 +1,15 @@
 """The store of a survey: SQLite in a file, or PostgreSQL for collectors on several machines, with one schema for both.
 
-One database holds one survey: its design, its wording, its files from the start of the survey, and the reports. A
-report is its identifier and its packed record (:mod:`optrr.survey.stored_records`), without time or address. SQLite
-stores the reports in the order of their random identifiers, so the order of the answers is not stored either.
+One database holds one survey: its files and the reports. A report is its identifier and its packed record
+(:mod:`optrr.survey.stored_records`), without time or address. SQLite stores them in the order of their random
+identifiers, so the order of the answers is not stored either.
 
-Committed data is on disk: SQLite uses a write-ahead log and syncs at every commit (``synchronous=FULL``); PostgreSQL
-waits for its log (``synchronous_commit``), and a server with fsync off is refused.
+Committed data is on disk: SQLite syncs at every commit (``synchronous=FULL``); PostgreSQL waits for its log
+(``synchronous_commit``), and a server with fsync off is refused. SQLite continues to write to files that were moved or
+removed, so a batch is acknowledged only while the files are those that were opened.
 
-The files of a SQLite database are watched, because SQLite continues to write to files that were moved or removed, and
-those commits would be lost. A batch is acknowledged only while the files are in place. A file is identified by device
-and inode, which are unique only while it is open. SQLite removes its write-ahead log when the last connection closes,
-and the next connection makes a new one; so one connection stays open from start to end.
-
-Group commit: while one batch of reports is written to disk, the next one is collected. Each batch is one transaction
-and thus one sync of the disk, which takes the same time for one report as for a thousand. A single report is written at
-once, without waiting for others.
+Group commit: while one batch of reports is written to disk, the next one is collected. A batch is one transaction and
+one sync of the disk, which takes the same time for one report as for a thousand.
 """
 
 import asyncio
@@ -78,12 +73,7 @@ _invitations = sa.Table(
 
 @dataclass(frozen=True)
 class SurveyFiles:
-    """Design file and deployment file of a survey, with digests.
-
-    The design's digest covers categories and probabilities only, so that surveys with different questions may share it;
-    ``wording`` distinguishes them (:attr:`optrr.survey.preparing.Survey.asked`). ``provenance`` is the provenance
-    metadata of the records, with an id that is drawn when the survey begins.
-    """
+    """Design file and deployment file of a survey, the digests of design and wording, and the records' provenance."""
 
     digest: str
     wording: str
@@ -134,15 +124,12 @@ def shown(url: sa.URL) -> str:
 @contextmanager
 def readable(url: sa.URL) -> Iterator[None]:
     """Convert database errors to one line that names the database."""
+    remedy = "check the server and the address"
+    if url.drivername == "sqlite":
+        remedy = "give the file of a survey, or a new file, in a folder with write permission"
     try:
         yield
     except sa.exc.DBAPIError as error:
-        sqlite = url.drivername == "sqlite"
-        remedy = (
-            "give the file of a survey, or a new file, in a folder with write permission"
-            if sqlite
-            else "check the server and the address"
-        )
         raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}; {remedy}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"database {shown(url)} is damaged: it contains invalid text; restore a backup") from error
@@ -167,19 +154,13 @@ def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:
 
 
 def _durable_sqlite(connection: Any, _record: object) -> None:
-    """Use a write-ahead log that is synced at every commit.
-
-    On macOS also flush the disk's cache, which a plain sync does not.
-    """
+    """Sync a write-ahead log at every commit; on macOS also flush the disk's cache."""
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=1"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
 def _durable_postgresql(connection: Any, _record: object) -> None:
-    """Wait at every commit until its log is on the server's disk.
-
-    This overrides the defaults of server and user.
-    """
+    """Wait at every commit until its log is on the server's disk, whatever the defaults."""
     connection.execute("SET synchronous_commit = on")
     syncs = connection.execute("SHOW fsync").fetchone()[0]
     connection.commit()
@@ -234,10 +215,7 @@ def begin_survey(
 
 
 def _for_its_owner(url: sa.URL) -> None:
-    """Create a missing SQLite file that only its owner can read.
-
-    Its log and index inherit the permissions. An error here is ignored, since SQLite then fails with its own message.
-    """
+    """Create a missing SQLite file that only its owner can read; SQLite reports an error of its own."""
     if url.get_backend_name() == "sqlite":
         with suppress(OSError):
             os.close(os.open(shown(url), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -289,9 +267,10 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
 
 
 class DatabaseFiles:
-    """Identity of the files of an engine's database; empty for PostgreSQL.
+    """Identity of the files of an engine's database, by device and inode; empty for PostgreSQL.
 
-    Raises InvalidInput if the database cannot be read.
+    These are unique only while a file is open, so one connection stays open. Raises InvalidInput if the database
+    cannot be read.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -311,10 +290,7 @@ class DatabaseFiles:
             sa.event.listen(engine, "do_connect", self._guard())
 
     def fault(self) -> str | None:
-        """Name the file that was replaced since it was opened.
-
-        After :meth:`close`, name the file that was missing at that time.
-        """
+        """Name the file that was replaced since it was opened, or missing at :meth:`close`."""
         if self._held is None:
             return self._at_the_end
         for path, opened in self._opened.items():
@@ -332,10 +308,7 @@ class DatabaseFiles:
             self._held = None
 
     def _guard(self) -> Callable[..., None]:
-        """Refuse connections to replaced files.
-
-        SQLite would create empty files or mix those of two databases.
-        """
+        """Refuse connections to replaced files: SQLite would create empty ones or mix those of two databases."""
         # the engine keeps its listeners, which must not keep the open connection alive
         weak = weakref.ref(self)
 
@@ -363,10 +336,7 @@ _REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One respondent's report.
-
-    16 bytes drawn by the client, and the packed randomized record.
-    """
+    """One respondent's report: 16 bytes drawn by the client, and the packed randomized record."""
 
     identifier: bytes
     record: bytes
@@ -392,10 +362,7 @@ class Store:
         self.files = DatabaseFiles(engine)
 
     def add(self, batch: Sequence[Report]) -> list[Receipt]:
-        """Store every report once; on return, all KEPT reports are on disk.
-
-        A report that is already stored with the same record, or occurs twice in the batch, is stored once and reported
-        as KEPT again.
+        """Store every report once; on return, all KEPT reports are on disk, also those that were stored before.
 
         Raises StoreUnavailable if the database fails, or its files are not in place. The batch may then be stored or
         not; sending it again settles it.
@@ -407,13 +374,11 @@ class Store:
         rows = [{"identifier": identifier, "record": first[identifier]} for identifier in sorted(first)]
         with self._transaction() as connection:
             added = connection.execute(self._insert, rows).rowcount
-            kept = first if added == len(rows) else self._kept(connection, first)
-        return [Receipt.KEPT if kept[r.identifier] == r.record else Receipt.CONFLICT for r in batch]
-
-    @staticmethod
-    def _kept(connection: sa.Connection, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:
-        query = sa.select(reports.c.identifier, reports.c.record).where(reports.c.identifier.in_(list(wanted)))
-        return {identifier: record for identifier, record in connection.execute(query)}
+            if added < len(rows):
+                query = sa.select(reports.c.identifier, reports.c.record)
+                kept = connection.execute(query.where(reports.c.identifier.in_(list(first))))
+                first = {identifier: record for identifier, record in kept}
+        return [Receipt.KEPT if first[r.identifier] == r.record else Receipt.CONFLICT for r in batch]
 
     def claim(self, digest: bytes, hidden: bytes) -> bytes | None:
         """Bind a token to the first hidden value that is posted with it; return that one, or None for an unknown token.
@@ -428,10 +393,9 @@ class Store:
             return bound
 
     def try_writing(self) -> None:
-        """Write a report and remove it in one transaction, as a batch is written.
+        """Write a report and remove it in one transaction; raise StoreUnavailable if a batch could not be stored.
 
-        Rolling back would not test the disk, because SQLite writes nothing before a commit. Raises StoreUnavailable if
-        a batch could not be stored.
+        Rolling back would not test the disk, because SQLite writes nothing before a commit.
         """
         tried = secrets.token_bytes(IDENTIFIER_BYTES)
         with self._transaction() as connection:
@@ -485,11 +449,7 @@ class GroupCommit:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="optrr-store")
 
     async def add(self, report: Report) -> Receipt:
-        """Store a report; return its receipt once it is on disk.
-
-        Raises StoreUnavailable where too many reports wait, the collector ends, or the database fails: nothing may be
-        acknowledged.
-        """
+        """Store a report; return its receipt once it is on disk; raise StoreUnavailable if nothing may be acknowledged."""
         if self._closed:
             raise StoreUnavailable("the collector is stopping")
         if len(self._waiting) >= _WAITING:
@@ -529,12 +489,9 @@ class GroupCommit:
             raise _unavailable(error) from error
 
     async def check(self) -> None:
-        """Check that reports can be stored.
+        """Raise StoreUnavailable if reports cannot be stored.
 
-        The last write shows it, or a trial write if the last one is long ago.
-
-        Raises StoreUnavailable where they cannot; also where the trial, which takes its turn among the batches, has not ended
-        in two seconds.
+        The last write shows it, or, if it is long ago, a trial write, which may take two seconds.
         """
         self._store.check_files()
         if self._closed:
@@ -549,12 +506,9 @@ class GroupCommit:
             raise StoreUnavailable(self._failure)
 
     async def _try_writing(self) -> None:
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.try_writing)
-        except Exception as error:
-            self._note(error)
-        else:
-            self._note(None)
+        tried = asyncio.get_running_loop().run_in_executor(self._thread, self._store.try_writing)
+        (failure,) = await asyncio.gather(tried, return_exceptions=True)
+        self._note(failure if isinstance(failure, Exception) else None)
 
     def _note(self, error: Exception | None) -> None:
         """Note the result of a write."""

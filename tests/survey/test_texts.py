@@ -34,7 +34,7 @@ SCHOOL: dict[str, Any] = {
             "question": "Wie oft?",
         },
         {"name": "age", "bins": ["-inf", 12, 15.5, "inf"], "closed": "right"},
-        {"name": "born", "bins": ["2000-01-01", "2010-01-01", "2020-01-01"], "question": "Geboren?"},
+        {"name": "born", "bins": ["-inf", "2000-01-01", "2010-01-01", "inf"], "question": "Geboren?"},
         {"name": "fruit: apples", "multi_select": ["fruit", ";", "apples"]},
     ],
 }

@@ -1,4 +1,4 @@
-// Sends reports, and interprets the collector's answers. The contract is in the folder's __init__.py.
+// Sends reports, and interprets the collector's answers. The contract is in docs/survey.md, §9.
 
 import { t } from "./catalog.js";
 
