@@ -152,11 +152,7 @@ class ReportReader:
         self.most_bytes = _FRAME_BYTES + self._over.most_bytes + (2 * signer.size if signer else 0)
 
     async def read(self, request: Request) -> Report:
-        """Read the report in a request.
-
-        Raises HTTPRefusal with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 403 (without an
-        invitation), 422 (another design, other questions, or values that the design does not have).
-        """
+        """Read the report in a request; raise HTTPRefusal if it is too slow, too large, not JSON or invalid."""
         return self.report(await body_of(request, "application/json", self.most_bytes))
 
     def report(self, body: bytes) -> Report:
@@ -165,9 +161,8 @@ class ReportReader:
             sent = self._decode(body)
             refuse_repeats(body)
         except MALFORMED:
-            raise HTTPRefusal(
-                400, f"the body is not a report; send an object with format, design, id{self._over.keys}, each once"
-            ) from None
+            keys = f"format, design, id{self._over.keys}"
+            raise HTTPRefusal(400, f"the body is not a report; send an object with {keys}, each once") from None
         if sent.format != FORMAT:
             raise HTTPRefusal(422, f"the format of the report is not {FORMAT}")
         if sent.design != self._identity:
@@ -244,11 +239,8 @@ class _AnswerReports:
         if not 1 <= sent.table <= count:
             raise HTTPRefusal(422, f"the table of the report is not one of 1 to {count}")
         if not self._deployed.members(sent.table, sent.cells):
-            raise HTTPRefusal(
-                422,
-                "the cells of the report do not fit its table: each subset needs the number of cells that the "
-                "deployment file states, different, ascending and in range",
-            )
+            cells = "each subset needs the number of cells that the deployment file states, different, ascending and in range"
+            raise HTTPRefusal(422, f"the cells of the report do not fit its table: {cells}")
         return self._packing.pack(sent.table, sent.cells)
 
 

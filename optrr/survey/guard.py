@@ -82,7 +82,7 @@ class Guard:
             return
         scope["app"] = self  # tells the router to raise its refusals instead of answering in plain text
         started, stated = False, dict(scope["headers"])
-        # whether a body follows the request's headers
+        # whether a body follows, whose rest could arrive slowly and block the connection
         unread = b"transfer-encoding" in stated or stated.get(b"content-length", b"0") != b"0"
 
         async def receive_noting() -> Message:
@@ -123,11 +123,7 @@ class Guard:
 
 
 def _strict(message: Message, closing: bool) -> Message:
-    """Add strict security headers to a message.
-
-    ``closing`` ends the connection after the response. It is used if the body was not read completely, because the rest
-    could otherwise arrive slowly and block the connection indefinitely.
-    """
+    """Add strict security headers to a message; ``closing`` ends the connection after the response."""
     if message["type"] == "http.response.start":
         given = {name.lower() for name, _ in message["headers"]}
         more = [*_STRICT_PAIRS, *([(b"connection", b"close")] if closing else [])]
@@ -158,8 +154,7 @@ def _log(line: str) -> None:
 async def body_of(request: Request, media_type: str, limit: int) -> bytes:
     """Read the body of a request, at most ``limit`` bytes and one chunk in memory.
 
-    Raises HTTPRefusal for another media type or an encoding (415), a body that is larger (413, before it is read where its
-    length is stated), or one that takes longer than 15 seconds (408).
+    Raises HTTPRefusal for another media type or an encoding (415), too large (413) or too slow a body (408).
     """
     headers = request.headers
     if headers.get("content-type", "").split(";")[0].strip().lower() != media_type:

@@ -29,7 +29,7 @@ from optrr.core.design import (
     save_design,
 )
 from optrr.core.display import ENGLISH
-from optrr.core.domain import listed
+from optrr.core.domain import NONE, listed
 from optrr.core.errors import InvalidInput
 from optrr.core.provenance import (
     SAMPLED_TABLES,
@@ -43,7 +43,7 @@ from optrr.core.provenance import (
     kind_of,
 )
 from optrr.devices.deployment_file import Deployed, digest_of
-from optrr.devices.export import Fitted, compressed_size, fitted_deployment
+from optrr.devices.export import compressed_size, fitted_deployment
 from optrr.survey.store import SurveyFiles
 from optrr.survey.words import words_of
 from optrr_solvers import SolveOptions
@@ -148,11 +148,7 @@ class Survey:
         return out
 
 
-def prepared(
-    path: Given,
-    wording_from: Path | None = None,
-    options: SolveOptions = SolveOptions(),
-) -> Survey:
+def prepared(path: Given, wording_from: Path | None = None, options: SolveOptions = SolveOptions()) -> Survey:
     """Prepare the survey of a specification, design file or sampled tables.
 
     For a specification, a design is made on a grid that is coarse enough for a page, and saved as ``NAME.design.json``
@@ -162,38 +158,31 @@ def prepared(
     Raises InvalidInput if the file has none of these formats, if the saved design belongs to another specification, or
     if no device could draw from it; SolveFailed if no design is found.
     """
-    path = content_of(path, "specification or design")
-    sampled = kind_of(path) == SAMPLED_TABLES
-    if sampled or _is_design(path):
-        if sampled:
-            return _asking(path, wording_from)
-        kept, fitted = path, _unchanged(fitted_deployment(load_design(path), _MOST_BYTES), path)
-        wanted = None if wording_from is None else _texts_for(fitted.design, wording_from)
-        public = fitted.design.public
-    else:
-        if wording_from is not None:
+    kept = content_of(path, "specification or design")
+    chosen: Design | SampledTables
+    deployed: Deployed
+    if kind_of(kept) == SAMPLED_TABLES:
+        chosen = load_sampled_tables(kept)
+        deployed = questions_of(chosen)
+        if (size := compressed_size(deployed)) > _MOST_BYTES:
             raise InvalidInput(
-                f"``wording`` {wording_from}: excluded by the specification {path}, which has its own texts; leave "
-                "it out"
+                f"{kept}: its {len(deployed.questions)} questions take {size} compressed bytes, more than a page can "
+                f"load ({_MOST_BYTES}); ask about fewer tables"
             )
-        wanted = read_specification(path)
-        public = wanted.public
-        kept, fitted = _designed(wanted, path.path, options)
-    wording, branches = (wanted.wording, wanted.branches) if wanted else (Wording(), {})
-    return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")), branches)
-
-
-def _asking(held: Content, wording_from: Path | None) -> Survey:
-    asking = load_sampled_tables(held)
-    deployed = questions_of(asking)
-    if (size := compressed_size(deployed)) > _MOST_BYTES:
+        wanted = _texts_for(chosen, wording_from)
+    elif _is_design(kept):
+        chosen, deployed = _unchanged(load_design(kept), kept)
+        wanted = _texts_for(chosen, wording_from)
+    elif wording_from is not None:
         raise InvalidInput(
-            f"{held}: its {len(deployed.questions)} questions take {size} compressed bytes, more than a page can "
-            f"load ({_MOST_BYTES}); ask about fewer tables"
+            f"``wording`` {wording_from}: excluded by the specification {kept}, which has its own texts; leave it out"
         )
-    wanted = None if wording_from is None else _texts_for(asking, wording_from)
+    else:
+        wanted = read_specification(kept)
+        kept, chosen, deployed = _designed(wanted, kept.path, options)
+    public = getattr(chosen, "public", NONE) or (wanted.public if wanted else NONE)
     wording, branches = (wanted.wording, wanted.branches) if wanted else (Wording(), {})
-    return Survey(asking, held, wording, deployed, branches=branches)
+    return Survey(chosen, kept, wording, deployed, tuple(public.left_out("a survey's page")), branches)
 
 
 def _is_design(held: Content) -> bool:
@@ -206,8 +195,8 @@ def _is_design(held: Content) -> bool:
     return bool(form)
 
 
-def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple[Content, Fitted]:
-    """Make or load the design, and return the content to serve with its file."""
+def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple[Content, Design, Deployed]:
+    """Make or load the design, and return its file with it."""
     file = path.with_name(f"{path.stem}.design.json")
     epsilons = wanted.required_epsilons()
     if not file.exists():
@@ -220,7 +209,7 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions) -> tuple
             f"{file}: belongs to another specification than {path}; serve {file} itself, or move it away to make a "
             "new design"
         )
-    return saved, _unchanged(fitted_deployment(kept, _MOST_BYTES), saved)
+    return saved, *_unchanged(kept, saved)
 
 
 def _save_first(made: Design, file: Path) -> None:
@@ -245,22 +234,20 @@ def _save_first(made: Design, file: Path) -> None:
         own.unlink(missing_ok=True)
 
 
-def _unchanged(fitted: Fitted, file: Given) -> Fitted:
-    """Return the deployment of exactly this design.
-
-    Estimates must use the mechanism that drew the reports.
-    """
+def _unchanged(chosen: Design, file: Given) -> tuple[Design, Deployed]:
+    """Return the deployment of exactly this design, whose mechanism estimates must use."""
+    fitted = fitted_deployment(chosen, _MOST_BYTES)
     if fitted.anew:
         raise InvalidInput(
             f"{file}: its mechanism is too large for a page; write a smaller design with `optrr export {file} -o "
             "sampler.json`, and serve that design"
         )
-    return fitted
+    return fitted.design, fitted.deployment
 
 
-def _texts_for(chosen: Design | SampledTables, path: Path) -> Specification:
-    wanted = read_specification(path)
-    if wanted.domain != chosen.domain:
+def _texts_for(chosen: Design | SampledTables, path: Path | None) -> Specification | None:
+    wanted = None if path is None else read_specification(path)
+    if wanted is not None and wanted.domain != chosen.domain:
         raise InvalidInput(
             f"specification {path}: its attributes or categories differ from the design's; give the specification "
             "of the design"

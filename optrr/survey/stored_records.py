@@ -57,10 +57,7 @@ class Packing:
         return self._struct.pack(*codes)
 
     def unpack(self, packed: Sequence[bytes]) -> IntArray:
-        """Unpack records to codes, shape (n, m), column-major.
-
-        Raises InvalidInput where a record has another width or a code that its attribute does not have: the store was changed.
-        """
+        """Unpack records to codes, shape (n, m), column-major; raise InvalidInput if the store was changed."""
         # a modified database may hold anything here
         if any(not isinstance(record, bytes) or len(record) != self.width for record in packed):
             raise InvalidInput("a stored record does not have the width of the design's records; restore a backup")
@@ -84,10 +81,7 @@ class AnswerPacking:
         return f"{table} {cells}".encode("ascii")
 
     def unpack(self, packed: Sequence[bytes]) -> tuple[list[int], list[str]]:
-        """Unpack the tables and the cells of answers.
-
-        Raises InvalidInput for invalid bytes: the store was changed.
-        """
+        """Unpack the tables and the cells of answers; raise InvalidInput if the store was changed."""
         tables, cells = [], []
         for answer in packed:
             table, _, text = answer.decode("latin-1").partition(" ") if isinstance(answer, bytes) else ("", "", "")
@@ -107,11 +101,7 @@ class _DesignRecord(msgspec.Struct):
 
 
 def survey_records(where: RecordsAt, _domain: Domain | None) -> "StoredRecords":
-    """Open the records of a survey's database.
-
-    ``where`` is the path of a SQLite file or ``postgresql://…``. Raises InvalidInput if there is no such database, or
-    it holds no survey.
-    """
+    """Open the records of a database, a SQLite file or ``postgresql://…``; raise InvalidInput if it holds no survey."""
     url = database_url(str(where.place))
     if url.drivername == "sqlite":
         if not is_sqlite(Path(url.database or "")):
@@ -150,10 +140,7 @@ class StoredRecords(Source):
         super().__init__(f"survey {shown(engine.url)}", columns.with_metadata(known), self._stored)
 
     def _stored(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Iterate over batches of these columns in the order of identifiers.
-
-        A batch has at most 131,072 records.
-        """
+        """Iterate over batches of these columns in the order of identifiers."""
         arrays = self._of_records(columns) if self._answers is None else partial(_of_answers, self._answers, columns)
         schema = pa.schema([self.schema.field(name) for name in columns])
         query = sa.select(reports.c.record).order_by(reports.c.identifier)
