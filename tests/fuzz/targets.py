@@ -328,6 +328,7 @@ TARGETS = (
     Target("keys", _keys, 2, seeds=lambda: [commands.PRIVATE.encode(), commands.PUBLIC.encode(), b"0" * 64 + b"\n"]),
     Target("answers", _answers, 1.5, 1 << 15, lambda: [_ANSWERS]),
     Target("report-bodies", web.bodies, 3, seeds=web.body_seeds),
+    Target("claims", web.claims, 1, seeds=web.claim_seeds),
     Target("requests", web.requests, 1.5, seeds=web.request_seeds),
     Target("commands", commands.feed, 0.25, seeds=commands.seeds),
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from optrr.survey.app import survey_app
+from optrr.survey.invitations import Links
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission
 from optrr.survey.store import database_url, open_database
@@ -53,6 +54,31 @@ def bodies(data: bytes, folder: Path) -> None:
     assert reply.status in {200, 400, 409, 413, 422}, reply.status
     content = json.loads(reply.body)
     assert content == {"kept": True} or set(content) == {"error"}, content
+
+
+@cache
+def _invited(folder: Path) -> Any:
+    """An application of the same survey by invitation, with one link whose token is known."""
+    engine = open_database(database_url(str(folder / "invited.db")))
+    links = Links(1, "http://127.0.0.1/", folder / "invited.links.txt")
+    app = survey_app(_survey(), engine, Admission(_TOKEN), secure=False, links=links)
+    return app, links.file.read_text().strip().partition("#i=")[2]
+
+
+def claims(data: bytes, folder: Path) -> None:
+    """A claim of an invitation."""
+    app, token = _invited(folder)
+    reply = call(app, "POST", "/invitations", data.replace(b"TOKEN", token.encode()), content_type="application/json")
+    assert reply.status in {200, 400, 403, 409, 413, 422}, reply.status
+    content = json.loads(reply.body)
+    assert set(content) == ({"signature"} if reply.status == 200 else {"error"}), content
+    # what was sent is in no answer
+    assert token.encode() not in reply.body
+
+
+def claim_seeds() -> list[bytes]:
+    """Of the known token, and of another one."""
+    return [json.dumps({"token": token, "blinded": "00" * 255 + "02"}).encode() for token in ("TOKEN", "other")]
 
 
 def requests(data: bytes, folder: Path) -> None:
