@@ -131,6 +131,8 @@ async function resume() {
     survey.memory = memoryOf(deployment, wording);
     kept = await survey.memory.entry();
     if (!kept) person.asked = await survey.memory.asked();
+    // with this survey: the total is shown before consent
+    survey.spent = await survey.memory.spent(...(kept ? [] : [{ epsilon: deployment.epsilon.total }]));
     survey.permit = wording.invitations && (await survey.memory.permit());
   } catch (error) {
     if (error instanceof Unreadable)
@@ -162,8 +164,6 @@ async function resume() {
   };
   survey.memory.watch(look);
   document.addEventListener("visibilitychange", look);
-  // the total is shown before consent
-  survey.spent = await survey.memory.spent({ epsilon: deployment.epsilon.total });
   show(startView);
 }
 
@@ -330,11 +330,10 @@ async function randomizeAndSend(answers) {
 }
 
 /** Shows a report, and sends it unless the collector has it; `answers` are the entered ones, if they are known. */
-async function showReport({ entry, answers = null, note = null }) {
+function showReport({ entry, answers = null, note = null }) {
   const { memory } = survey;
   person = null;
   let outcome = { state: entry.delivered ? "sent" : "sending" };
-  const spent = await memory.spent();
   const forget = () => {
     answers = null;
     draw();
@@ -375,7 +374,7 @@ async function showReport({ entry, answers = null, note = null }) {
     if (kept?.delivered && outcome.state !== "sent") sending();
   });
   addEventListener("pagehide", forget);
-  show(() => reportView({ ...survey, texts, entry, answers, note: note?.(), outcome, spent, again, forget }));
+  show(() => reportView({ ...survey, texts, entry, answers, note: note?.(), outcome, again, forget }));
   if (outcome.state === "sending") sending();
 }
 
@@ -383,18 +382,15 @@ async function showReport({ entry, answers = null, note = null }) {
 async function showKiosk(report, answers) {
   person = null;
   restartIdle();
-  let outcome = { state: "sending" };
-  const next = () => {
-    answers = null;
-    return begin();
-  };
+  const shown = { report, answers, outcome: { state: "sending" } };
   const send = async () => {
-    outcome = await deliver(report);
-    if (outcome.state === "sent") await survey.outbox.delivered(report);
+    shown.outcome = await deliver(report);
+    if (shown.outcome.state === "sent") await survey.outbox.delivered(report);
     survey.send();
-    if (answers) draw();
+    if (view === thanks) draw();
   };
-  show(() => kioskView({ ...survey, texts, report, answers, outcome, seconds: SHOWN, again: send, next }));
+  const thanks = () => kioskView({ ...survey, ...shown, texts, seconds: SHOWN, again: send, next: begin });
+  show(thanks);
   await send();
 }
 
