@@ -324,6 +324,16 @@ class SampledTables(Asking, TableResult):
             return inf
         return float(np.sum(np.asarray(dims[1:], dtype=np.float64) ** 2 / energies[1:])) / math.prod(sizes)
 
+    def half_variance(self, names: str | Iterable[str]) -> float:
+        """Compute about the variance of one answer's estimate of a cell of proportion 1/2; ``inf`` without an estimate.
+
+        That of a uniform population, and the sampling variance beyond it of the proportion of people who are asked.
+        """
+        wanted = set(self.domain.indices(names))
+        cells = math.prod(self.domain.attributes[i].size for i in wanted)
+        asked = sum(s for i, s in zip(self.indices, self.shares.tolist(), strict=True) if wanted <= set(i)) or 1.0
+        return self.table_error(names) / cells + (1 / 4 - (cells - 1) / cells**2) / asked
+
     @cached_property
     def energies(self) -> tuple[FloatArray, ...]:
         """e_S of each table's effects, by Σ 2^i over S's places in the table.

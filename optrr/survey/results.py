@@ -18,7 +18,7 @@ import hmac
 import io
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property, partial
@@ -26,7 +26,7 @@ from importlib.resources import files
 from itertools import product
 from math import ceil, floor, inf, isnan
 from typing import Any, NamedTuple, cast
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 import numpy as np
 import pyarrow as pa
@@ -42,12 +42,11 @@ from starlette.routing import Route
 
 from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.design import Design
-from optrr.core.display import SOFTWARE, epsilon_text, example, page_environment, printable, promise, two_digits_up
+from optrr.core.display import epsilon_text, example, page_environment, printable, promise, two_digits_up
 from optrr.core.domain import NONE, Bins, cells_table
 from optrr.core.errors import InvalidInput, OptrrError, TooFewRecords
-from optrr.core.estimation import Estimate, estimate, norm, poisoning, projection
+from optrr.core.estimation import Estimate, estimate, norm, poisoning
 from optrr.core.inference import Bootstrap
-from optrr.core.mechanisms import Kernel
 from optrr.core.records import Counts, count_many, without_formulas
 from optrr.survey.charts import Interval, interval_chart
 from optrr.survey.guard import HTTPRefusal, body_of
@@ -68,12 +67,12 @@ _NARROW = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ShownTable:
     """One table of ``n`` reports: its unbiased estimate, or why there is none.
 
-    ``variance`` is the largest one of a report's estimate of a cell. ``counts`` are those of randomized records. ``related``
-    computes the p-value of the test of independence of two attributes, and ``fakes`` the number of made-up reports that move
-    a proportion by 0.01.
+    ``variance`` is about the largest one of a report's estimate of a cell. ``counts`` are those of randomized records.
+    ``related`` computes the p-value of the test of independence of two attributes, and ``fakes`` the number of made-up reports
+    that move a proportion by 0.01.
     """
 
     names: tuple[str, ...]
@@ -86,12 +85,8 @@ class Table:
 
     @cached_property
     def shown(self) -> Estimate | None:
-        """The estimate projected to proportions, with intervals extended to contain it."""
-        if isinstance(known := self.unbiased, OptrrError):
-            return None
-        shares = projection(known.estimate.ravel()).reshape(known.estimate.shape)
-        lower, upper = np.minimum(known.lower, shares), np.maximum(known.upper, shares)
-        return replace(known, method="projection", estimate=shares, lower=lower, upper=upper)
+        """The estimate projected to proportions."""
+        return None if isinstance(self.unbiased, OptrrError) else self.unbiased.projected()
 
     @cached_property
     def needed(self) -> int:
@@ -104,49 +99,32 @@ class Table:
         return two_digits_up(one / _MARGIN**2) if few else 0
 
 
-def counted_table(design: Design, counts: Counts, reports: Any = None) -> Table:
+def counted_result(design: Design, counts: Counts, reports: Any = None) -> ShownTable:
     """Estimate the table of counted records; ``reports`` are those of two attributes, for their test."""
     mechanism, names = design.mechanism, counts.domain.names
-    return Table(
+    return ShownTable(
         names,
         counts.n,
-        _tried(lambda: estimate(counts, mechanism)),
-        lambda: _worst_variance(mechanism.kernel(names)),
+        tried(lambda: estimate(counts, mechanism)),
+        lambda: mechanism.kernel(names).worst_variance(),
         lambda: poisoning(counts, mechanism, 1).reports_to_move(),
         counts,
         reports and (lambda: reports.test(*names, calibration=Bootstrap(random_state=0)).p_value),
     )
 
 
-def answered_table(asking: SampledTables, names: tuple[str, ...], answers: pa.Table) -> Table:
+def answered_result(asking: SampledTables, names: tuple[str, ...], answers: pa.Table) -> ShownTable:
     """Estimate a table from the answers to all queries that tell about it."""
-    cells = int(np.prod(asking.domain.subset(names).sizes))
-    asked = sum(s for t, s in zip(asking.tables, asking.shares.tolist(), strict=True) if set(names) <= set(t)) or 1.0
-    return Table(
+    return ShownTable(
         names,
         answers.num_rows,
-        _tried(lambda: asking.reports(answers).table(*names)),
-        # of a uniform population, and the sampling variance beyond it of a cell of one half
-        lambda: asking.table_error(names) / cells + (1 / 4 - (cells - 1) / cells**2) / asked,
+        tried(lambda: asking.reports(answers).table(*names)),
+        lambda: asking.half_variance(names),
         lambda: asking.poisoning(answers, names, 1).reports_to_move(),
     )
 
 
-def _worst_variance(kernel: Kernel) -> float:
-    """Compute the largest variance of a report's estimate of a cell over all populations.
-
-    With the second moments s and s' of its weight from a record inside and outside of the cell, the variance at proportion
-    p is s' + p (s − s') − p². All cells are alike.
-    """
-    cell = np.zeros(kernel.sizes)
-    cell.flat[0] = 1
-    inside, *others = kernel.adjoint(kernel.solve_adjoint(cell) ** 2).ravel().tolist()
-    outside = max(others, default=inside)
-    p = min(max((inside - outside) / 2, 0.0), 1.0)
-    return float(outside + p * (inside - outside) - p**2)
-
-
-def _tried(compute: Callable[[], Any]) -> Any:
+def tried(compute: Callable[[], Any]) -> Any:
     """Return the result, or the error if it has none."""
     try:
         return compute()
@@ -159,7 +137,7 @@ class Reading(NamedTuple):
 
     n: int
     at: datetime
-    tables: Sequence[Table]
+    tables: Sequence[ShownTable]
 
 
 class Results:
@@ -193,7 +171,7 @@ class Results:
             raise cast(OptrrError, tables[-1].unbiased)
         return pa.concat_tables([_rows(each, bool(names)) for each in known])
 
-    def _counted(self, design: Design, sets: Sequence[tuple[str, ...]]) -> list[Table]:
+    def _counted(self, design: Design, sets: Sequence[tuple[str, ...]]) -> list[ShownTable]:
         """Count the tables in one pass; a pair's columns are held in memory."""
         # a survey's records have no other columns beside the attributes
         design, pair = replace(design, public=NONE), len(sets[0]) == _PAIR
@@ -202,11 +180,11 @@ class Results:
         if first is None or not first.num_rows:
             return []
         counted = count_many(data, design.domain, sets, allow_extra=True).values()
-        return [counted_table(design, each, design.reports(data) if pair else None) for each in counted]
+        return [counted_result(design, each, design.reports(data) if pair else None) for each in counted]
 
-    def _answered(self, asking: SampledTables, sets: Sequence[tuple[str, ...]]) -> list[Table]:
+    def _answered(self, asking: SampledTables, sets: Sequence[tuple[str, ...]]) -> list[ShownTable]:
         answers = self._held(self._records.column_names())
-        return [answered_table(asking, names, answers) for names in sets] if answers.num_rows else []
+        return [answered_result(asking, names, answers) for names in sets] if answers.num_rows else []
 
     def _held(self, columns: Sequence[str]) -> pa.Table:
         """Read these columns of all reports into memory."""
@@ -224,7 +202,7 @@ class Results:
         return domain.names
 
 
-def _rows(table: Table, together: bool) -> pa.Table:
+def _rows(table: ShownTable, together: bool) -> pa.Table:
     """Return counts and estimates of a table, with a column per attribute if it is ``together``."""
     known, counts = table.unbiased, table.counts
     numbers: dict[str, Any] = {} if counts is None else {"count": counts.table}
@@ -429,10 +407,6 @@ class _Telling:
 
     def __init__(self, survey: Survey, language: str) -> None:
         self.survey, self.language, self.words = survey, language, words_of(language)
-        epsilon = survey.design.epsilon
-        self.promises = promise(epsilon, self.words), example(epsilon, self.words)
-        self.epsilon = self.words.number(float(epsilon_text(epsilon, 2)), 2)
-        self.languages = {each: (name_of(each), words_of(each).reviewed) for each in survey.wording.languages}
 
     def said(self, given: Any, otherwise: str) -> str:
         """Return a text of the survey in this language; ``otherwise`` if it has none."""
@@ -448,24 +422,11 @@ class _Telling:
         box = self.survey.design.domain[name].multi_select
         return self.marked(self.survey.wording.questions.get(name), f"{box.column}: {box.option}" if box else name)
 
-    def questions(self, names: Iterable[str]) -> Markup:
-        return Markup(" × ").join(self.question(name) for name in names)
-
-    def p_value(self, p: float) -> str:
-        return f"p = {self.words.number(p, 2 if p >= 0.1 else 3)}" if p >= 0.001 else f"p < {self.words.number(0.001)}"
-
-    def query(self, language: str, chosen: Sequence[str] = ()) -> str:
-        """Write the query of a page in a language about the chosen attributes."""
-        return f"?{urlencode([*(('attribute', name) for name in chosen), ('language', language)])}"
-
     def moment(self, at: datetime) -> str:
         date = format_date(at, "long", locale=self.words.language)
         return self.words("{date}, {time} UTC", date=date, time=f"{at:%H:%M}")
 
-    def chart(self, table: Table) -> Markup:
-        return interval_chart((row for row, _, _ in self.rows(table)), self.words)
-
-    def rows(self, table: Table) -> Iterator[tuple[Interval, str, str]]:
+    def rows(self, table: ShownTable) -> Iterator[tuple[Interval, str, str]]:
         """Iterate over the cells: estimate and interval in percent, standard error in points, and count."""
         of, words = cast(Estimate, table.shown), self.words
         columns = [100 * x.ravel()[:_MOST_ROWS] for x in (of.estimate, of.lower, of.upper, of.standard_error)]
@@ -518,6 +479,9 @@ def _style() -> Markup:
 
 
 def _rendered(template: str, told: _Telling, **more: object) -> bytes:
-    texts = {"told": told, "words": told.words, "plural": told.words.plural, "style": _style(), "software": SOFTWARE}
-    html: str = page_environment("optrr.survey").get_template(template).render(texts, tried=_tried, **more)
+    texts = {"told": told, "words": told.words, "plural": told.words.plural, "style": _style(), **_FUNCTIONS}
+    html: str = page_environment("optrr.survey").get_template(template).render(texts, **more)
     return html.encode()
+
+
+_FUNCTIONS = {f.__name__: f for f in (epsilon_text, example, interval_chart, name_of, promise, tried, words_of)}

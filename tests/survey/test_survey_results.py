@@ -21,7 +21,7 @@ from optrr.survey import results
 from optrr.survey.app import survey_app
 from optrr.survey.charts import Interval, interval_chart
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.results import Admission, Table, answered_table, counted_table
+from optrr.survey.results import Admission, ShownTable, answered_result, counted_result
 from optrr.survey.store import Report, Store
 from optrr.survey.stored_records import Packing
 
@@ -30,7 +30,7 @@ SURVEYS = 1000
 Z = 1.959964
 
 
-def random_surveys() -> list[tuple[Table, np.ndarray]]:
+def random_surveys() -> list[tuple[ShownTable, np.ndarray]]:
     """Tables of one and of two attributes with their true proportions, of surveys of 5 to 200 people."""
     rng = np.random.default_rng(5)
     out = []
@@ -48,7 +48,7 @@ def random_surveys() -> list[tuple[Table, np.ndarray]]:
                 cells = np.ravel_multi_index(tuple(codes[:, chosen].T), tuple(asked.sizes))
                 counts = np.bincount(cells, minlength=asked.sizes.prod()).reshape(asked.sizes)
                 rest = tuple(i for i in range(sizes.size) if i not in chosen)
-                out.append((counted_table(made, Counts(asked, counts)), truth.sum(axis=rest)))
+                out.append((counted_result(made, Counts(asked, counts)), truth.sum(axis=rest)))
     return out
 
 
@@ -84,7 +84,7 @@ def test_needed_reports_give_ten_points_in_every_population() -> None:
         made = design(domain, list(rng.uniform(0.4, 4, sizes.size)))
         five = np.zeros(sizes, dtype=int)
         five.flat[0] = 5
-        needed = counted_table(made, Counts(domain, five)).needed
+        needed = counted_result(made, Counts(domain, five)).needed
         drawn_by = made.mechanism.kernel(domain.names).matrix()
         weights, margins = np.linalg.inv(drawn_by)[:, 0], []
         # the cell in all proportions, the others in any other cell
@@ -106,7 +106,7 @@ def test_needed_answers_give_about_ten_points() -> None:
         frame = {name: np.array(["0", "1"])[(rng.random(4000) < 0.5).astype(int)] for name in domain.names}
         first = asking.randomize_frame(pa.table(frame).slice(0, 10), 0)
         for names in (("a",), ("c",)):
-            needed = answered_table(asking, names, first).needed
+            needed = answered_result(asking, names, first).needed
             errors = []
             for seed in range(60):
                 rows = rng.integers(0, 4000, needed)

@@ -132,6 +132,12 @@ class Estimate(CellsResult):
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
         return np.transpose(self.estimate.sum(axis=rest), np.argsort(np.argsort(chosen)))
 
+    def projected(self) -> "Estimate":
+        """Project the proportions (`norm-sub`), and move the intervals outwards to contain them."""
+        shares = simplex.projection(self.estimate.ravel()).reshape(self.estimate.shape)
+        lower, upper = np.minimum(self.lower, shares), np.maximum(self.upper, shares)
+        return replace(self, method="projection", bias=_PROJECTED, estimate=shares, lower=lower, upper=upper)
+
     def headline(self) -> str:
         """Summarize the table, the records and the method."""
         return f"{crossed(self.domain.names)} of {self.n} records, method {self.method}"

@@ -155,6 +155,19 @@ class Kernel(ABC):
         """
         return None
 
+    def worst_variance(self, cell: int = 0) -> float:
+        """Compute the largest variance of one record's estimate of a cell, over all populations.
+
+        With the second moments s and s' of its weight from a record inside and outside of the cell, the variance at
+        proportion p is s' + p (s − s') − p². Raises SingularMarginal.
+        """
+        one = np.zeros(self.sizes)
+        one.flat[cell] = 1
+        moments = self.adjoint(self.solve_adjoint(one) ** 2).ravel()
+        inside, outside = moments[cell], np.delete(moments, cell).max(initial=0.0)
+        p = min(max((inside - outside) / 2, 0.0), 1.0)
+        return float(outside + p * (inside - outside) - p**2)
+
     @abstractmethod
     def check_invertible(self) -> None:
         """Raise SingularMarginal if the set cannot be estimated."""
