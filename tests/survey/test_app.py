@@ -52,7 +52,7 @@ from optrr.survey.stored_records import Packing
 
 SPECIFICATION = """
 title = "Wie es Ihnen geht <b>"
-language = "de"
+language = "en"
 epsilon = 1.0
 [[attributes]]
 name = "income"
@@ -107,10 +107,10 @@ def test_the_page_has_what_it_fetches(app: Any, survey: Survey) -> None:
     assert gzip.decompress(small.body) == survey.deployment.to_bytes()
     assert len(small.body) < len(survey.deployment.to_bytes())
     texts = call(app, "GET", "/survey.json").json
-    assert (texts["digest"], texts["languages"]) == (survey.asked, ["de"])
-    assert texts["texts"] == {"de": {"title": "Wie es Ihnen geht <b>", "questions": {"income": "Ihr Einkommen?"}}}
+    assert (texts["digest"], texts["languages"]) == (survey.asked, ["en"])
+    assert texts["texts"] == {"en": {"title": "Wie es Ihnen geht <b>", "questions": {"income": "Ihr Einkommen?"}}}
     assert (texts["kiosk"], texts["invitations"]) == (False, None)
-    assert call(app, "GET", "/words-de.json").json["plurals"] == {"one": 0, "other": 1}
+    assert call(app, "GET", "/words-en.json").json["plurals"] == {"one": 0, "other": 1}
     assert call(app, "GET", "/words-fr.json").status == 404
     assert call(app, "GET", "/health").json == {"status": "ok"}
 

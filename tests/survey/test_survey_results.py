@@ -176,7 +176,7 @@ def test_results_are_in_the_readers_language(app: Any, survey: Survey, engine: A
     page = shown(app, "?language=de")
     links = [a for tag, a in Read(page).with_attributes if tag == "a" and a.get("hreflang")]
     assert [(a["hreflang"], a.get("aria-current")) for a in links] == [("en", None), ("de", "true"), ("ar", None)]
-    assert re.search(r'<th scope="row"><bdi>Ja</bdi></th><td>\d+(,\d)? %</td>', page)
+    assert re.search(r'<th scope="row"><bdi>Ja</bdi></th><td>\d+(,\d)?\s%</td>', page)
 
 
 def test_too_few_reports_have_no_chart(app: Any, survey: Survey, engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
