@@ -100,7 +100,7 @@ def test_results_in_a_browser(browser: Any, server: Server) -> None:
     assert all(server.token not in url and url.startswith(f"http://127.0.0.1:{server.port}/") for url in asked)
 
 
-@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("width", [360, 768, 1280])
 def test_results_are_accessible_narrow_and_wide_light_and_dark(width: int, browser: Any, server: Server) -> None:
     # the checker is a script, which the page's policy would not let run
     context = browser.new_context(
@@ -125,7 +125,7 @@ def test_results_are_accessible_narrow_and_wide_light_and_dark(width: int, brows
         track = page.locator(".track").first.bounding_box()
         assert place is not None
         assert track is not None
-        share = float(page.locator(".numbers").first.inner_text().split(" ")[0]) / 100
+        share = int(re.findall(r"\d+", page.locator(".numbers").first.inner_text())[0]) / 100
         across = (place["x"] + place["width"] / 2 - track["x"]) / track["width"]
         assert abs(across - (1 - share if language == "ar" else share)) < 0.02
     context.close()
