@@ -2,7 +2,7 @@
 
 ==============================  =======================================================================================
 GET  /?token=…                  the page; no other address receives the question
-GET  /plan.js, /plan.css, …     scripts and styles of the page
+GET  /plan.js, /style.css, …    scripts and styles of the page
 POST /preview                   fragments of the page for a question, and the progress of the computation
 POST /required                  the smallest total, and number of people, for the required margins
 POST /save                      saves the plan of a question; returns lines about the written files
@@ -16,6 +16,7 @@ and no record of any person.
 import asyncio
 import hmac
 import json
+import math
 import secrets
 import threading
 import webbrowser
@@ -37,9 +38,9 @@ from optrr.core.display import SOFTWARE, page_environment
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.plan import Plan
 from optrr.planner.plan_file import SeenWay
-from optrr.planner.preview import LADDER, Point, Preview, nearest, total_for
+from optrr.planner.preview import LADDER, Point, Preview, nearest, people_needed, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
-from optrr.planner.sections import Shown, found_text, people_text
+from optrr.planner.sections import Shown
 from optrr.planner.work import Known, PlanWork, key_of
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import listening, run
@@ -48,15 +49,23 @@ from optrr.survey.words import LANGUAGES, name_of, words_of
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
 MOST_BYTES = 1 << 18
-_FILES = ("plan.js", "state.js", "form.js", "question.js", "plan.css", "icon.svg")
+# Maximum number of remembered alternatives; nobody reads more.
+_MOST_SEEN = 40
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
-_MALFORMED = "the request body has an unexpected form; send the object that the page sends"
 # The answer that stands for a missing one on the respondents' page.
 _OFFERED = "I prefer not to say"
 # Function that saves a plan, from the question, reason and alternatives; returns lines about the written files.
 Save = Callable[[Question, str, Sequence[Preview]], list[str]]
+
+
+class _Posted(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+    rests: bool = True
+    reason: str = ""
+
+
 # Function that answers a request about a question.
-Answer = Callable[[Question, "_Posted"], dict[str, Any]]
+Answer = Callable[[Question, _Posted], dict[str, Any]]
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
@@ -67,15 +76,17 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
     """
     answers = PageAnswers(save, work)
 
+    def check(given: str) -> None:
+        if not hmac.compare_digest(token.encode(), given.encode(errors="replace")):
+            raise HTTPRefusal(403, "the token is missing or wrong; open the printed address, which contains it")
+
     async def page(request: Request) -> Response:
-        if not _same(token, request.query_params.get("token", "")):
-            raise HTTPRefusal(403, "this page is private to the person who started it; open the printed address")
+        check(request.query_params.get("token", ""))
         return Response(page_markup(question), 200, _HEADERS, MEDIA_TYPES[".html"])
 
     def posted(answer: Answer) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            if not _same(token, request.headers.get("x-optrr-token", "")):
-                raise HTTPRefusal(403, "the token is missing or wrong; open the printed address")
+            check(request.headers.get("x-optrr-token", ""))
             body = await body_of(request, "application/json", MOST_BYTES)
             return json_response(await asyncio.to_thread(_answered, answer, body))
 
@@ -86,9 +97,9 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
         yield
         await asyncio.to_thread(answers.close)
 
-    routes: list[BaseRoute] = [Route("/", page, methods=["GET"])]
-    routes += [Route(f"/{name}", _file(name), methods=["GET"]) for name in _FILES]
     asked = {"/preview": answers.preview, "/required": answers.required, "/save": answers.save}
+    routes: list[BaseRoute] = [Route("/", page, methods=["GET"])]
+    routes += [Route(f"/{name}", _always(body, MEDIA_TYPES[Path(name).suffix])) for name, body in _files().items()]
     routes += [Route(path, posted(answer), methods=["POST"]) for path, answer in asked.items()]
     return Guard(_OwnAddress(Router(routes, redirect_slashes=False, lifespan=lifespan), address))
 
@@ -97,23 +108,17 @@ class _OwnAddress:
     """Middleware that refuses requests for other hosts or from other pages."""
 
     def __init__(self, app: ASGIApp, address: str) -> None:
-        self._app, self._host, self._origin = app, [address.encode()], f"http://{address}".encode()
+        self._app, self._address = app, address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
         if scope["type"] == "http":
-            given: dict[bytes, list[bytes]] = {}
-            for name, value in scope["headers"]:
-                given.setdefault(name.lower(), []).append(value)
-            if given.get(b"host") != self._host:
+            given = [(name.lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+            if [value for name, value in given if name == b"host"] != [self._address]:
                 raise HTTPRefusal(421, "this server has another address; open the printed address")
-            if any(origin != self._origin for origin in given.get(b"origin", [])):
+            if any(value != f"http://{self._address}" for name, value in given if name == b"origin"):
                 raise HTTPRefusal(403, "requests from other pages are refused; open the printed address")
         await self._app(scope, receive, send)
-
-
-def _same(token: str, given: str) -> bool:
-    return hmac.compare_digest(token.encode(), given.encode(errors="replace"))
 
 
 def _answered(answer: Answer, body: bytes) -> dict[str, Any]:
@@ -122,14 +127,18 @@ def _answered(answer: Answer, body: bytes) -> dict[str, Any]:
         asked = msgspec.json.decode(body, type=_Posted)
         return answer(Question.from_state(asked.question), asked)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise HTTPRefusal(400, _MALFORMED) from None
+        raise HTTPRefusal(400, "the request body has an unexpected form; send the object that the page sends") from None
     except OptrrError as error:
         raise HTTPRefusal(422, in_one_line(error)) from error
 
 
-def _file(name: str) -> Callable[[Request], Any]:
-    body, media_type = (files("optrr.planner") / "page" / name).read_bytes(), MEDIA_TYPES[Path(name).suffix]
+def _files() -> dict[str, bytes]:
+    """Map names of the page's scripts and styles to their bytes."""
+    found = [*(files("optrr.planner") / "page").iterdir(), files("optrr.survey") / "page" / "style.css"]
+    return {file.name: file.read_bytes() for file in found if Path(file.name).suffix in MEDIA_TYPES}
 
+
+def _always(body: bytes, media_type: str) -> Callable[[Request], Any]:
     async def endpoint(_request: Request) -> Response:
         return Response(body, 200, _HEADERS, media_type)
 
@@ -137,15 +146,13 @@ def _file(name: str) -> Callable[[Request], Any]:
 
 
 def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str], None], *, browser: bool) -> None:
-    """Serve the page until SIGINT or SIGTERM.
+    """Serve the page until SIGINT or SIGTERM, and save plans into a folder.
 
-    Plans are saved into a folder. The address is printed and opened in a browser. Raises InvalidInput for a port in
-    use.
+    The address is printed and opened in a browser. Raises InvalidInput for a port in use.
     """
 
     def save(asked: Question, reason: str, seen: Sequence[Preview]) -> list[str]:
-        made = Plan.of(asked, reason, [SeenWay.of(each) for each in seen])
-        return [str(path) for path in made.save(folder)]
+        return [str(path) for path in Plan.of(asked, reason, tuple(map(SeenWay.of, seen))).save(folder)]
 
     with listening(HOST, port) as bound, TemporaryDirectory(prefix="optrr-plan-") as private:
         address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)
@@ -163,70 +170,59 @@ def redirect(url: str, private: Path) -> Path:
     """
     place, target = private / "plan.html", escape(url)
     place.touch(mode=0o600)
-    place.write_text(
-        f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>optrr plan</title>'
-        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">The plan\'s page</a>',
-        encoding="utf-8",
+    text = (
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>optrr plan</title>'
+        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">The plan\'s page</a>'
     )
+    place.write_text(text, encoding="utf-8")
     return place
 
 
 def page_markup(question: Question) -> str:
     """Render the page as HTML."""
-    template = page_environment("optrr.planner").get_template("plan.html")
-    return template.render(
-        state=json.dumps(question.state()),
-        ticks=[f"{total:g}" for total in LADDER[::2]],
-        limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
-        languages=[(language, name_of(language)) for language in LANGUAGES],
-        offered=json.dumps({language: words_of(language)(_OFFERED) for language in LANGUAGES}),
-        software=SOFTWARE,
+    return (
+        page_environment("optrr.planner")
+        .get_template("plan.html")
+        .render(
+            state=json.dumps(question.state()),
+            ticks=[f"{total:g}" for total in LADDER[::2]],
+            limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
+            languages=[(language, name_of(language)) for language in LANGUAGES],
+            offered=json.dumps({language: words_of(language)(_OFFERED) for language in LANGUAGES}),
+            software=SOFTWARE,
+        )
     )
-
-
-class _Posted(msgspec.Struct, forbid_unknown_fields=True):
-    question: dict[str, Any]
-    rests: bool = True
-    reason: str = ""
-
-
-# Maximum number of remembered alternatives; nobody reads more.
-_MOST_SEEN = 40
 
 
 class PageAnswers:
     """Answers to the page's requests; safe to use from several threads.
 
-    Exact previews that the user rested on are remembered; a saved plan lists them as alternatives. Every method takes
-    the decoded body, and raises InvalidInput if its content is not allowed.
+    Exact previews that the user rested on are remembered; a saved plan lists them as alternatives. Every method raises
+    InvalidInput if what is posted is not allowed.
     """
 
     def __init__(self, save: Save, work: PlanWork | None = None) -> None:
-        self._save, self._work = save, work or PlanWork()
-        self._lock = threading.Lock()
+        self._save, self._work, self._lock = save, work or PlanWork(), threading.Lock()
         # exact previews that the user rested on, by the inputs that determine an allocation
         self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
 
     def preview(self, question: Question, asked: _Posted) -> dict[str, Any]:
-        """Return fragments of the page by place, the status and an error.
-
-        The status states whether numbers are exact and whether more follow.
-        """
+        """Return fragments of the page by place, the status and an error; ``busy`` while more numbers follow."""
         known = self._work.ask(question, asked.rests)
         point = nearest(known.points, question)
         preview = None if point is None else Preview(question, point)
-        exact = preview is not None and preview.point.exact
+        exact = point is not None and point.exact
         if preview is not None and exact and asked.rests:
             with self._lock:
                 seen = self._seen.setdefault(key_of(question)[0], {})
-                seen.setdefault((question.total, preview.n, preview.point.way.name), preview)
+                seen.setdefault((question.total, question.n, preview.point.way.name), preview)
                 if len(seen) > _MOST_SEEN:
                     del seen[next(iter(seen))]
-        shown = Shown(question, preview, known.points, known.error)
+        fragments = Shown(question, preview, known.points, known.error).fragments()
         status = {"status": _status(known, point), "exact": exact, "busy": known.busy, "error": known.error}
-        return {"fragments": shown.fragments(), **status}
+        return {"fragments": fragments, **status}
 
-    def required(self, question: Question, asked: _Posted) -> dict[str, Any]:
+    def required(self, question: Question, _asked: _Posted) -> dict[str, Any]:
         """Return the least total and the fewest people for the margins, each with sentences.
 
         A number is missing if it does not exist, or is not known yet.
@@ -236,30 +232,13 @@ class PageAnswers:
         known = self._work.ask(question)
         if known.error:
             raise InvalidInput(known.error)
-        point, n, margins = nearest(known.points, question), question.n, question.margins_text
-        total = total_for(known.points, question, n) if known.done == known.of else None
-        fewest = None if point is None else Preview(question, point).people_for_margins()
-        fewest = fewest if fewest is not None and fewest <= MOST_PEOPLE else None
-        if known.done < known.of:
-            total_said = f"Computing: {known.done} of {known.of} points of the curve are ready."
-        elif total is None:
-            total_said = (
-                f"Cannot tell: no ε up to {LADDER[-1]:g} gives {margins} with {people_text(n)}. Ask more people, or "
-                "accept a larger margin."
-            )
-        else:
-            total_said = f"{people_text(n).capitalize()} reach {margins} if ε is at least about {total:g}. "
-            total_said += found_text(question, total)
-        if point is None:
-            people_said = "Computing."
-        elif fewest is None:
-            people_said = f"Cannot tell: at ε = {question.total:g}, no number of people gives {margins}."
-        else:
-            people_said = f"With ε = {question.total:g}, about {people_text(fewest)} reach {margins}. "
-            people_said += found_text(question, question.total)
-        waiting = {"total": known.done < known.of, "people": point is None}
-        said = {"total_said": total_said, "people_said": people_said}
-        return {"total": total, "people": fewest, **said, "waiting": waiting}
+        point = nearest(known.points, question)
+        shown = Shown(question, None if point is None else Preview(question, point), known.points)
+        total = total_for(known.points, question, question.n) if shown.complete else None
+        needed = math.inf if point is None else people_needed(question, point)
+        people = math.ceil(needed) if needed <= MOST_PEOPLE else None
+        said = {"total_said": shown.said("total_said", total), "people_said": shown.said("people_said", people)}
+        return {"total": total, "people": people, **said, "waiting": {"total": not shown.complete, "people": not point}}
 
     def save(self, question: Question, asked: _Posted) -> dict[str, Any]:
         """Save the plan and list the files, a line each."""
@@ -273,12 +252,13 @@ class PageAnswers:
 
 
 def _status(known: Known, point: Point | None) -> str:
-    curve = f"{known.done} of {known.of} points of the curve are computed"
+    curve = f"; {known.done} of {known.of} points of the curve are computed" if known.busy else ""
     if known.error:
         return "No results for this ε."
     if point is None:
-        return f"Computing: there are no results at this ε yet; {curve}."
+        return f"Computing: there are no results at this ε yet{curve}."
     if not point.exact:
-        then = "the exact numbers follow" if known.busy else "the numbers become exact when the slider stops"
-        return f"Approximate numbers (≈) between two computed values of ε; {then}."
-    return f"Exact numbers at this ε; {curve}." if known.busy else "Exact numbers at this ε."
+        return (
+            "Approximate numbers (≈) between two computed values of ε; the exact numbers follow when the slider rests."
+        )
+    return f"Exact numbers at this ε{curve}."

@@ -11,13 +11,9 @@ ends). The ε of several reports add up. The sentences count people instead of s
 rounded to the side of less privacy. Values are checked by :class:`optrr.planner.question.Question`.
 
 An ε "protects little" from ln 9 ≈ 2.2 nats over all reports: a belief of 10 of 100 can then become more than 50 of 100.
-
-:func:`curator` compares with a trusted curator. The comparison is not a promise of this software: local reports require
-trust in the person's own device only, and more trust allows a smaller ε for the same errors.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 # Numbers of people in which the sentences may count.
@@ -27,16 +23,12 @@ _PEOPLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 _WHOLE = 1e-9
 # Number of people below which a sentence says "almost 0".
 _NEARLY_NONE = 1e-3
-# Factor that covers about ten rounding errors of doubles, so that an ε is never understated.
-_OUTWARD = 1 + 2.0**-46
 # Total ε in nats over all releases from which a belief of 10 of 100 can become more than 50 of 100.
 PROTECTS_LITTLE = math.log(9)
 RULE = (
     "We say that an ε protects little if someone who thinks that 10 of 100 people like you have done something can be "
     "more than 50 of 100 sure that you did it, after seeing what you send. That is so above ε = 2.2 in all."
 )
-# number of cells, standard error of a cell's proportion, and the part of it that comes from sampling
-WantedErrors = tuple[int, float, float]
 
 
 def surest(prior: float, epsilon: float, releases: int = 1) -> float:
@@ -54,11 +46,6 @@ def least(prior: float, epsilon: float, releases: int = 1) -> float:
     return shrunk / (1 - prior + shrunk)
 
 
-def protects_little(epsilon: float, releases: int = 1) -> bool:
-    """Check whether the reports protect little, by the rule of this module."""
-    return _in_all(epsilon, releases) > PROTECTS_LITTLE
-
-
 @dataclass(frozen=True)
 class Meaning:
     """Effect of a total ε on an attacker's belief.
@@ -72,6 +59,11 @@ class Meaning:
     prior: float
     conditional: float | None = None
     releases: int = 1
+
+    @property
+    def protects_little(self) -> bool:
+        """Whether the reports protect little, by the rule of this module."""
+        return _in_all(self.total, self.releases) > PROTECTS_LITTLE
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -136,12 +128,6 @@ def _in_all(epsilon: float, releases: int) -> float:
     return epsilon if releases == 1 or epsilon == 0 else math.nextafter(epsilon * releases, math.inf)
 
 
-def curator(tables: Sequence[WantedErrors], n: int) -> float:
-    """Compute the ε of a trusted curator with the same errors, rounded up.
-
-    The curator adds Laplace noise to every count. Exchanging one person's record changes two counts of each table by
-    one. Noise of standard deviation n√(se² − sampling²) on the counts of a table gives its proportions their error, and
-    each table gets exactly that noise, so no split of ε is better: Σ 2√2/(n√(se² − sampling²)) over the tables (Dwork,
-    McSherry, Nissim and Smith 2006). Other noise distributions may need less.
-    """
-    return math.fsum(2 * math.sqrt(2) / (n * math.sqrt((e - s) * (e + s))) for _, e, s in tables) * _OUTWARD
+def meaning_of_rule(total: float, releases: int = 1) -> Meaning:
+    """Return the effect of a total on the belief of 10 of 100 that the rule is about."""
+    return Meaning(total, 0.1, None, releases)

@@ -11,7 +11,6 @@ replaces files of an earlier plan, and no others. ``tables.toml`` is written if 
 
 import math
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +33,7 @@ from optrr.planner.device import Device
 from optrr.planner.meaning import Meaning
 from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
 from optrr.planner.preview import REACHED, Point, Preview, allocated, people_needed, point
-from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Margins, Question
+from optrr.planner.question import LEAST_TOTAL, MOST_MARGIN, MOST_PEOPLE, MOST_TOTAL, Margins, Question
 from optrr.planner.statement import statement
 
 if TYPE_CHECKING:
@@ -42,39 +41,26 @@ if TYPE_CHECKING:
 
 # Parts of a nat to which a computed total is rounded up, as totals are shown.
 _PARTS = 1e6
-# Relative width of the interval at which the search of a total stops.
-_NEAR = 1e-4
-# Logarithm of the ratio that stands for a table without any estimate.
-_IMPOSSIBLE = 50.0
+# Relative width of the interval at which the search of a total stops, and logarithm of an impossible number of people.
+_NEAR, _IMPOSSIBLE = 1e-4, 50.0
 _TOTAL, _PEOPLE = 1.0, 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A recorded decision: question, allocation, reason and alternatives."""
+    """A recorded decision: question, allocation (all compared protocols, the chosen one marked), reason and alternatives."""
 
     question: Question
-    point: Point
+    allocation: Allocation
     reason: str = ""
     seen: tuple[SeenWay, ...] = ()
 
     drawn: ClassVar[tuple[str, ...]] = ("margin",)
 
     @classmethod
-    def of(
-        cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = (), made: Allocation | None = None
-    ) -> "Plan":
+    def of(cls, question: Question, reason: str = "", seen: tuple[SeenWay, ...] = ()) -> "Plan":
         """Build the plan of a question; raise as :func:`optrr.allocate` does."""
-        made = made or allocated(question)
-        out = cls(question, point(question, made), reason, tuple(seen))
-        # keep the allocation that was just computed
-        out.__dict__["allocation"] = made
-        return out
-
-    @cached_property
-    def allocation(self) -> Allocation:
-        """All compared protocols, the chosen one first; computed again if unknown."""
-        return allocated(self.question)
+        return cls(question, allocated(question), reason, tuple(seen))
 
     @property
     def asking(self) -> Asking:
@@ -89,15 +75,19 @@ class Plan(Result):
     @cached_property
     def preview(self) -> Preview:
         """Errors and intervals of the choice with n people."""
-        return Preview(self.question, self.point)
+        return Preview(self.question, point(self.question, self.allocation))
+
+    @property
+    def point(self) -> Point:
+        """Results at the total."""
+        return self.preview.point
 
     def meant(self, prior: float = 0.1, releases: int = 1) -> "Plan":
         """Change the attacker's prior belief and the number of releases.
 
         The belief about a person must be within 0.001..0.999.
         """
-        changed = replace(self.question, prior=prior, releases=releases)
-        return Plan.of(changed, self.reason, self.seen, self.allocation)
+        return replace(self, question=replace(self.question, prior=prior, releases=releases))
 
     @property
     def meaning(self) -> Meaning:
@@ -107,21 +97,18 @@ class Plan(Result):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings to read before using the plan, one line each."""
-        question = self.question
-        lines = [left_out_text(name) for name in question.left_out]
-        for table in self.preview.missed[:1]:
-            lines.append(
-                f"the required margin is not met: {crossed(table.attributes)} has ± {table.margin:.3g} points instead "
-                f"of ± {question.margin_of(table.attributes):g}; raise the total, or ask more people"
-            )
-        return (*self.point.warnings, *lines)
+        missed = (
+            f"the required margin is not met: {crossed(table.attributes)} has ± {_points(table.margin)} instead of "
+            f"± {self.question.margin_of(table.attributes):g} points; raise the total, or ask more people"
+            for table in self.preview.missed[:1]
+        )
+        return (*self.point.warnings, *map(_left_out, self.question.left_out), *missed)
 
     def headline(self) -> str:
         """Summarize respondents, privacy budget, protocol and accuracy."""
         return (
-            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by "
-            f"{self.point.way.name}: typically ± {self.preview.typical_margin:.3g} points, "
-            f"{nearness(self.preview.over_bound)}"
+            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by {self.point.way.name}: "
+            f"typically ± {_points(self.preview.typical_margin)} points, {nearness(self.preview.over_bound)}"
         )
 
     def summary(self) -> dict[str, Any]:
@@ -147,26 +134,20 @@ class Plan(Result):
         """
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
-        tables = self.preview.tables
-        return pa.table(
-            {
-                "table": [crossed(t.attributes) for t in tables],
-                "cells": [t.cells for t in tables],
-                "margin": [t.margin for t in tables],
-                "sampling_margin": [t.sampling_margin for t in tables],
-            }
-        )
+        rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
+        names = ["table", "cells", "margin", "sampling_margin"]
+        return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
     def _axis(self) -> tuple[str, float | None]:
         return "± percentage points", None
 
-    def tables_shown(self, most: int | None = None) -> Sequence[Table]:
+    def tables_shown(self, most: int | None = None) -> list[Table]:
         """List the predicted errors of each table."""
-        rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
+        rows = [(crossed(t.attributes), t.cells, _points(t.margin), t.sampling_margin) for t in self.preview.tables]
         table = Table(["table", "cells", "± points", "by sampling alone"], rows)
         return [table if most is None else table.first(most)]
 
-    def sentences(self) -> Sequence[str]:
+    def sentences(self) -> tuple[str, ...]:
         """State the meaning of the total for one person."""
         return self.meaning.sentences()
 
@@ -189,8 +170,7 @@ class Plan(Result):
         with TemporaryDirectory(prefix="optrr-plan-") as name:
             made = Path(name)
             _write(made, self)
-            written = [each for each in _NAMES if (made / each).exists()]
-            new = not place.exists()
+            written, new = [each for each in _NAMES if (made / each).exists()], not place.exists()
             try:
                 place.mkdir(exist_ok=True)
             except OSError as error:
@@ -209,8 +189,12 @@ class Plan(Result):
         return tuple(place / each for each in written)
 
 
-def left_out_text(name: str) -> str:
-    """State that a question is left out."""
+def _points(margin: float) -> str:
+    """Format a margin; words if it says nothing about a proportion."""
+    return f"{margin:.4g}" if margin <= MOST_MARGIN else "(cannot tell)"
+
+
+def _left_out(name: str) -> str:
     return f"no table needs {shown(name)}: it is left out of the survey; add its table to ask it"
 
 
@@ -262,28 +246,22 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     >>> max(table.margin for table in plan.preview.tables) <= 5
     True
     """
-    question = Question.of(
-        specification_of(domain),
-        workload,
-        margin,
-        total=_TOTAL if total is None else total,
-        n=_PEOPLE if n is None else n,
-        keep="records" if records_only else None,
-        way=protocol,
-    )
-    warn(left_out_text(name) for name in question.left_out)
+    given = {"total": _TOTAL if total is None else total, "n": _PEOPLE if n is None else n, "way": protocol}
+    keep = "records" if records_only else None
+    question = Question.of(specification_of(domain), workload, margin, keep=keep, **given)
+    warn(map(_left_out, question.left_out))
     if margin is not None and total is None:
         return _least_total(question, reason)
     if margin is None or n is not None:
         return Plan.of(question, reason)
     made = _closest(question, reason)
-    people = made.preview.people_for_margins()
-    if people is None or people > MOST_PEOPLE:
+    people = people_needed(made.question, made.point)
+    if people > MOST_PEOPLE:
         raise InvalidInput(
             f"no number of people gives {question.margins_text} at a total of {question.total:g} by "
             f"{made.point.way.name}; raise the total, or choose another protocol"
         )
-    return Plan.of(replace(made.question, n=people), reason)
+    return Plan.of(replace(made.question, n=math.ceil(people)), reason)
 
 
 def specification_of(given: Declared) -> Specification:
@@ -320,7 +298,7 @@ def _least_total(question: Question, reason: str) -> Plan:
         total = min(max(math.ceil(math.exp(log_total) * _PARTS) / _PARTS, LEAST_TOTAL), MOST_TOTAL)
         if total not in tried:
             tried[total] = _closest(question.at(total), reason)
-        needed = people_needed(tried[total].question, tried[total].point)
+        needed = people_needed(question, tried[total].point)
         return math.log(needed / question.n) if math.isfinite(needed) else _IMPOSSIBLE
 
     low, high = math.log(LEAST_TOTAL), math.log(MOST_TOTAL)
@@ -342,32 +320,21 @@ def _closest(question: Question, reason: str) -> Plan:
     The protocol that is best on average is taken if it is as good.
     """
     made = Plan.of(question, reason)
-    others = [o for o in made.allocation.protocols if o.suits and o.name != made.point.way.name]
-    if question.way is None and question.keep is not None:
-        others = [o for o in others if o.keeps_records]
-    points = [
-        made.point,
-        *(point(question, made.allocation.choosing(o.name)) for o in others if math.isfinite(o.error)),
-    ]
-    best = min(points if question.way is None else points[:1], key=lambda p: comparable(people_needed(question, p)))
-    if best is made.point:
+    if question.way is not None:
         return made
-    return Plan.of(replace(question, way=best.way.name), reason, made=made.allocation.choosing(best.way.name))
+    others = [
+        o.name for o in made.allocation.protocols if o.suits and math.isfinite(o.error) and o is not made.point.way
+    ]
+    if question.keep is not None:
+        others = [o.name for o in made.allocation.protocols if o.name in others and o.keeps_records]
+    plans = [Plan(replace(question, way=name), made.allocation.choosing(name), reason) for name in others]
+    return min([made, *plans], key=lambda each: comparable(people_needed(question, each.point)))
 
 
 _PLAN = "plan.toml"
-_TABLES = "tables.toml"
 # Files of a plan, the plan first.
-_NAMES = (
-    _PLAN,
-    "specification.toml",
-    _TABLES,
-    "design.json",
-    "sampler.json",
-    "statement.html",
-    "analysis.py",
-    "README.txt",
-)
+_NAMES = [_PLAN, "specification.toml", "tables.toml", "design.json", "sampler.json", "statement.html"]
+_NAMES += ["analysis.py", "README.txt"]
 
 
 def refuse_foreign(place: Path, digest: str | None = None) -> None:
@@ -382,13 +349,10 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
         return
     if not is_plan(place / _PLAN):
         raise InvalidInput(f"{place / there[0]} was written by no plan and would be overwritten; choose another folder")
-    others = sorted(
-        each.name for each in place.iterdir() if each.name not in _NAMES and not each.name.startswith((".", "_"))
-    )
+    others = sorted({each.name for each in place.iterdir() if not each.name.startswith((".", "_"))} - set(_NAMES))
     if others and digest is not None and read_plan(place / _PLAN).choice.get("digest") != digest:
         raise InvalidInput(
-            f"{place} holds {brief(others[0])} of another plan, whose reports may need its design; choose another "
-            "folder"
+            f"{place} holds {brief(others[0])} of another plan, whose reports may need its design; choose another folder"
         )
 
 
@@ -396,25 +360,22 @@ def _write(made: Path, plan: Plan) -> None:
     """Write all files of a plan into an empty folder."""
     from jinja2 import Environment, PackageLoader  # noqa: PLC0415 (only plans that are handed over need it)
 
-    question = plan.question
-    texts = {
-        _PLAN: plan.to_toml(),
-        "specification.toml": question.specification.to_toml(),
-        "statement.html": plan.statement(),
-    }
+    question, device = plan.question, plan.device
+    known = [tuple(table.attributes) for table in plan.point.tables if math.isfinite(table.error)]
+    texts = {_PLAN: plan.to_toml(), "specification.toml": question.specification.to_toml()}
+    texts["statement.html"] = plan.statement()
     if not question.learn.word:
-        wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
-        texts[_TABLES] = toml_text({"tables": wanted})
+        texts["tables.toml"] = toml_text(
+            {"tables": [{"attributes": list(t.attributes)} for t in question.learn.tables]}
+        )
     files.save(plan.asking, made / "design.json")
-    device = plan.device
     if device.raw:
         (made / "sampler.json").write_bytes(device.raw)
-    known = [table.attributes for table in plan.point.tables if math.isfinite(table.error)]
-    named = ", ".join(map(repr, known[0])) if known else "…"
+    about = {"written": {*texts, *(each.name for each in made.iterdir())}, "tables": list(map(repr, known))}
+    about |= {"names": ", ".join(map(repr, known[0])) if known else "…"}
+    about |= {"refusal": device.refusal, "spent": epsilon_text(device.epsilon)}
     templates = Environment(loader=PackageLoader("optrr.planner"), trim_blocks=True, keep_trailing_newline=True)
-    texts["analysis.py"] = templates.get_template("analysis.py.txt").render(tables=map(repr, map(tuple, known)))
-    written = {*texts, *(each.name for each in made.iterdir())}
-    about = {"written": written, "names": named, "refusal": device.refusal, "spent": epsilon_text(device.epsilon)}
-    texts["README.txt"] = templates.get_template("README.txt").render(about)
+    for name, template in (("analysis.py", "analysis.py.txt"), ("README.txt", "README.txt")):
+        texts[name] = templates.get_template(template).render(about)
     for name, text in texts.items():
         (made / name).write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@ interpolation almost no time.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
@@ -15,18 +15,15 @@ from typing import NamedTuple
 
 from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Strategy
-from optrr.allocation.workload import WantedTable
 from optrr.core.design import Asking
-from optrr.core.domain import Domain
 from optrr.planner.question import MOST_TOTAL, Question
 
 # Totals in nats at which curves are computed; those in between are interpolated.
 LADDER = tuple(float(2 ** (k / 2)) for k in range(-6, 9))
 # Maximum number of tables that are predicted one by one; nobody reads more.
 MOST_TABLES = 200
-# Half of an interval of 95 % in standard errors.
+# Half of an interval of 95 % in standard errors, and in percentage points of the standard error of a share.
 HALF_WIDTH = 1.959964
-# The same in percentage points, of a standard error of a share.
 POINTS = 100 * HALF_WIDTH
 # Relative excess up to which a margin counts as reached, because totals and errors are doubles.
 REACHED = 1e-9
@@ -63,11 +60,9 @@ class AttributeLabel(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """Results at one total: every protocol, and the chosen one's tables.
+    """Results at one total: every protocol, and the chosen one's tables; ``exact`` if an allocation computed them.
 
-    ``exact`` if an allocation computed them.
-
-    ``epsilon`` is the label of what would be drawn; ``labels`` are those of attributes, empty where single questions are asked.
+    ``epsilon`` is that of what would be drawn; ``labels`` are those of attributes, empty where single questions are asked.
     """
 
     total: float
@@ -85,39 +80,25 @@ class Point:
 
 def allocated(question: Question, progress: Progress | None = None) -> Allocation:
     """Allocate for the question's choices, with the chosen protocol marked."""
-    return allocate(
-        question.specification,
-        question.total,
-        workload=question.learn,
-        n=question.n,
-        records_only=question.keep is not None,
-        progress=progress,
-    ).choosing(question.way)
+    spec, keep = question.specification, question.keep is not None
+    made = allocate(spec, question.total, workload=question.learn, n=question.n, records_only=keep, progress=progress)
+    return made.choosing(question.way)
 
 
 def point(question: Question, made: Allocation | None = None) -> Point:
     """Build the point of the question's total, from an allocation if given."""
     made = made or allocated(question)
-    asking, domain = made.asking, question.domain
-    wanted = question.learn.tables[:MOST_TABLES]
-    return Point(
-        question.total,
-        asking.epsilon,
-        made.protocol,
-        made.best.name,
-        made.protocols,
-        tuple(_table_errors(asking, domain, wanted)),
-        tuple(AttributeLabel(*budget) for budget in asking.budgets),
-        made.error_bound,
-        made.sentences(),
-        made.warnings,
-    )
+    asking, tables = made.asking, tuple(_table_errors(made.asking, question))
+    labels = tuple(AttributeLabel(*budget) for budget in asking.budgets)
+    protocols = made.protocol, made.best.name, made.protocols
+    said = made.sentences(), made.warnings
+    return Point(question.total, asking.epsilon, *protocols, tables, labels, made.error_bound, *said)
 
 
-def _table_errors(asking: Asking, domain: Domain, wanted: Sequence[WantedTable]) -> Iterable[TableErrors]:
+def _table_errors(asking: Asking, question: Question) -> Iterator[TableErrors]:
     error = cache(asking.table_error)
-    for table in wanted:
-        names, sizes = table.attributes, tuple(domain[name].size for name in table.attributes)
+    for table in question.learn.tables[:MOST_TABLES]:
+        names, sizes = table.attributes, tuple(question.domain[name].size for name in table.attributes)
         kept = None
         if len(names) == 2:
             # error of the association alone: that of the pair beyond its margins'
@@ -149,32 +130,25 @@ def between(low: Point, high: Point, total: float) -> Point:
 
 
 def nearest(points: Sequence[Point], question: Question) -> Point | None:
-    """Return the point at the question's total, computed or interpolated, or None.
-
-    None means that no two points enclose the total.
-    """
+    """Return the point at the question's total, computed or interpolated; None if no two points enclose the total."""
     total = question.total
-    known = sorted(points, key=lambda each: each.total)
-    exact = next((p for p in known if p.total == total), None)
-    if exact is not None:
-        return exact
-    low = [p for p in known if p.total < total]
-    high = [p for p in known if p.total > total]
-    if not (low and high):
-        return None
+    low = max((p for p in points if p.total <= total), key=lambda p: p.total, default=None)
+    high = min((p for p in points if p.total >= total), key=lambda p: p.total, default=None)
+    if low is None or high is None or low is high:
+        return low if high else None
     # the lower bound takes no time, so it is not interpolated
-    bound = question.learn.error_bound(question.domain, total)
-    return replace(between(low[-1], high[0], total), error_bound=bound)
+    return replace(between(low, high, total), error_bound=question.learn.error_bound(question.domain, total))
 
 
 @dataclass(frozen=True)
 class Expected:
     """Predicted errors of one table with n people.
 
-    ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 % interval
-    in percentage points; ``sampling_margin`` the margin without any randomization. Of a pair, ``difference`` is the
-    smallest one, in percentage points between two halves of the people in an evenly split answer, that a test at 5 % finds in
-    80 % of all surveys (for larger tables Cramér's V, times 100); None for other tables, and where none can be found.
+    ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 %
+    interval in percentage points; ``sampling_margin`` the margin without any randomization. Of a pair, ``difference``
+    is the smallest one, in percentage points between two halves of the people in an evenly split answer, that a test at
+    5 % finds in 80 % of all surveys (for larger tables Cramér's V, times 100); None for other tables, and where none
+    can be found.
     """
 
     attributes: tuple[str, ...]
@@ -221,11 +195,6 @@ class Preview:
         """Lower bound of the same for any mechanism of this total."""
         return typical_margin(self.question, self.point.error_bound)
 
-    def people_for_margins(self) -> int | None:
-        """Compute the number of people for the required margins; None if no number is enough."""
-        needed = people_needed(self.question, self.point)
-        return math.ceil(needed) if math.isfinite(needed) else None
-
     @cached_property
     def missed(self) -> tuple[Expected, ...]:
         """Tables that miss their required margin."""
@@ -234,33 +203,25 @@ class Preview:
 
 
 def typical_margin(question: Question, error: float) -> float:
-    """Compute ± percentage points (95 %) of a workload error.
-
-    They are a root mean square over all cells of all tables.
-    """
+    """Compute ± percentage points (95 %) of a workload error, as a root mean square over all cells of all tables."""
     cells = sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
     return POINTS * math.sqrt(error / (question.n * cells))
 
 
 def expected(table: TableErrors, n: int) -> Expected:
     """Predict a table with n people."""
-    standard_error = math.sqrt(table.error / (n * table.cells))
-    sampling = math.sqrt((1 - 1 / table.cells) / (n * table.cells))
+    error, sampling = (math.sqrt(e / (n * table.cells)) for e in (table.error, 1 - 1 / table.cells))
     difference = None
     if table.kept:
         degrees = (table.sizes[0] - 1) * (table.sizes[1] - 1)
         association = math.sqrt(_noncentrality(degrees) / (n * table.kept * (min(table.sizes) - 1)))
         difference = 100 * association if association < 1 else None
-    margins = POINTS * standard_error, POINTS * sampling
-    return Expected(table.attributes, table.cells, standard_error, *margins, difference)
+    return Expected(table.attributes, table.cells, error, POINTS * error, POINTS * sampling, difference)
 
 
 @cache
 def _noncentrality(degrees: int) -> float:
-    """Compute the noncentrality of χ² at which a test has the power.
-
-    With so many degrees of freedom, at the level.
-    """
+    """Compute the noncentrality of χ² with so many degrees of freedom at which a test at the level has the power."""
     from scipy.optimize import brentq  # noqa: PLC0415 (slow to import)
     from scipy.stats import chi2, ncx2  # noqa: PLC0415 (slow to import)
 
@@ -271,14 +232,14 @@ def _noncentrality(degrees: int) -> float:
 def people_needed(question: Question, point: Point) -> float:
     """Compute the number of people for the required margins at a point; ``inf`` if none is enough."""
     wanted = [(table, question.margin_of(table.attributes)) for table in point.tables]
-    return max((t.error / t.cells * (POINTS / margin) ** 2 for t, margin in wanted if margin is not None), default=1.0)
+    return max((t.error / t.cells * (POINTS / m) ** 2 for t, m in wanted if m is not None), default=1.0)
 
 
 def total_for(points: Sequence[Point], question: Question, n: int) -> float | None:
-    """Find the least total at which n people give the required margins.
+    """Find the least total at which n people give the required margins; None if the largest does not.
 
     The logarithm of the people that are needed is interpolated between the points, and the total is rounded up to three
-    digits. None if the largest total does not reach the margins.
+    digits.
     """
     needed = [(each.total, people_needed(question, each)) for each in sorted(points, key=lambda each: each.total)]
     if needed and needed[0][1] <= n:

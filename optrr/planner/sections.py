@@ -1,8 +1,7 @@
 """Sections of the planning page: HTML fragments by their place in the page.
 
 All numbers are computed here and written by the macros of ``answer.html``; the page's script only inserts the
-fragments. Interpolated numbers have ≈ and two digits, exact ones four. The Python lines that make the same plan are
-written here, too.
+fragments. Interpolated numbers have ≈ and two digits, exact ones four.
 """
 
 import json
@@ -12,8 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from markupsafe import Markup
+
+from optrr.allocation.strategies import Strategy
 from optrr.core.display import (
-    Chart,
     category_word,
     changed_of_hundred,
     changed_text,
@@ -25,25 +26,23 @@ from optrr.core.display import (
     sum_of_epsilons,
     two_digits_up,
 )
-from optrr.planner.figures import dots_chart, frontier_chart
-from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, curator, protects_little
+from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, meaning_of_rule
 from optrr.planner.plan_file import meaning_of
-from optrr.planner.preview import LADDER, POINTS, Expected, Point, Preview, people_needed, total_for, typical_margin
+from optrr.planner.preview import LADDER, Point, Preview, people_needed, total_for, typical_margin
 from optrr.planner.question import MOST_MARGIN, Question
+from optrr.survey.charts import frontier_chart
 from optrr.survey.words import LANGUAGES, name_of, words_of
 
+# Places of the page, and those that show exact numbers only.
 PLACES = ("verdict", "unneeded", "drafts", "see", "told", "pairs", "frontier", "ways", "spend", "python")
-# Digits of exact and of interpolated numbers, and decimals of an ε.
-_EXACT, _INTERPOLATED, _DECIMALS = 4, 2, 4
+_EXACT_ONLY = ("ways", "spend")
 # Rows of a table, and protocols.
 _MOST_ROWS, _MOST_WAYS = 40, 5
 # Numbers of people of the table of pairs, as multiples of the chosen one.
 _MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
-# Proportion in the example sentence, in percent, and margin for which a remedy is computed if none is required.
-_SHARE, _USEFUL = 30, 10.0
+# Margin for which a remedy is computed if none is required.
+_USEFUL = 10.0
 CANNOT_TELL = "cannot tell"
-# Belief of the rule by which an ε protects little.
-_BELIEF = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,13 @@ class Figures:
         """Format a nonnegative number; nothing if missing, words if infinite."""
         if value is None or math.isinf(value):
             return "" if value is None else "without bound"
-        return digits(value, _EXACT) if self.exact else f"≈\u00a0{digits(value, _INTERPOLATED)}"
+        return digits(value, 4) if self.exact else f"≈\u00a0{digits(value, 2)}"
 
     def points(self, value: float) -> str:
         """Format ± percentage points; words if they say nothing about a proportion."""
         if value > MOST_MARGIN:
             return CANNOT_TELL
-        return f"±\u00a0{digits(value, _EXACT)}" if self.exact else f"≈\u00a0±\u00a0{digits(value, _INTERPOLATED)}"
-
-    def epsilon(self, value: float) -> str:
-        """Format ε in nats, rounded up if exact, so that it is never understated."""
-        return epsilon_text(value, _DECIMALS) if self.exact else self.number(value)
+        return f"±\u00a0{digits(value, 4)}" if self.exact else f"≈\u00a0±\u00a0{digits(value, 2)}"
 
 
 def digits(value: float, count: int) -> str:
@@ -84,8 +79,7 @@ def interval_text(share: float, margin: float) -> str:
     lower, upper = max(share - margin, 0.0), min(share + margin, 100.0)
     # an interval narrower than two points needs a decimal to be one
     scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
-    low, high = math.floor(lower * scale) / scale, math.ceil(upper * scale) / scale
-    return f"{low:g}–{high:g} %"
+    return f"{math.floor(lower * scale) / scale:g}–{math.ceil(upper * scale) / scale:g} %"
 
 
 def people_text(number: int) -> str:
@@ -108,18 +102,32 @@ class Shown:
         Protocols and budgets are left out until they are exact, so that the page keeps the list in which the user may
         just have chosen.
         """
-        template = page_environment("optrr.planner").get_template("answer.html")
-        figures = Figures(self.preview is not None and self.preview.point.exact)
-        names = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
-        helpers = (crossed, digits, people_text, epsilon_text, python_lines, comparison)
-        module = template.make_module(names | {each.__name__: each for each in helpers})
-        kept = [place for place in PLACES if figures.exact or self.error or place not in ("ways", "spend")]
-        return {place: str(getattr(module, place)()) for place in kept}
+        exact = self.preview is not None and self.preview.point.exact
+        kept = [place for place in PLACES if exact or self.error or place not in _EXACT_ONLY]
+        return {place: str(getattr(self._macros, place)()) for place in kept}
+
+    def said(self, macro: str, number: float | None) -> str:
+        """Say what a number means that was found for the margins, as plain text."""
+        return " ".join(getattr(self._macros, macro)(number).unescape().split())
 
     @cached_property
-    def total(self) -> float:
-        """ε of one report in nats: that of the protocol, once it is known."""
-        return self.question.total if self.preview is None else self.preview.point.epsilon
+    def _macros(self) -> Any:
+        """Macros of the template with the values of this page."""
+        figures = Figures(self.preview is not None and self.preview.point.exact)
+        values = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
+        values |= {"rule": RULE, "most_margin": MOST_MARGIN}
+        helpers = (
+            crossed,
+            digits,
+            epsilon_text,
+            interval_text,
+            meaning_of_rule,
+            people_text,
+            python_lines,
+            typical_margin,
+        )
+        template = page_environment("optrr.planner").get_template("answer.html")
+        return template.make_module(values | {each.__name__: each for each in helpers})
 
     @cached_property
     def meaning(self) -> Meaning:
@@ -131,7 +139,7 @@ class Shown:
     @property
     def told(self) -> list[str]:
         """Sentences for respondents, about all releases together first."""
-        spent = sum_of_epsilons([self.total] * self.question.releases)
+        spent = sum_of_epsilons([self.meaning.total] * self.question.releases)
         return [promise(spent), example(spent), *self.meaning.sentences()]
 
     @property
@@ -139,14 +147,14 @@ class Shown:
         """How many of 100 answers chance replaces, for the first answer of each question."""
         labels = self.preview.point.labels if self.preview else ()
         if not labels:
-            changed = changed_text("yes", changed_of_hundred(2, self.total), "no")
+            changed = changed_text("yes", changed_of_hundred(2, self.meaning.total), "no")
             return [f"If one question with the answers “yes” and “no” used the whole ε: {changed}"]
         said = []
         for label in labels[:_MOST_ROWS]:
-            size = self.question.domain[label.name].size
-            first, second = map(category_word, self.question.domain[label.name].texts[:2])
-            changed = changed_text(first, changed_of_hundred(size, label.epsilon), second if size == 2 else None)
-            said.append(f"{label.name}: {changed}")
+            attribute = self.question.domain[label.name]
+            first, other = map(category_word, attribute.texts[:2])
+            number = changed_of_hundred(attribute.size, label.epsilon)
+            said.append(f"{label.name}: {changed_text(first, number, other if attribute.size == 2 else None)}")
         return said
 
     @property
@@ -156,131 +164,58 @@ class Shown:
         if missing := [name for name in self.question.domain.names if name not in wording.questions]:
             notes.append(f"Without a wording, respondents read the short name: {', '.join(missing[:_MOST_WAYS])}.")
         for language in wording.languages:
+            own = f"the page's own texts in {name_of(language)}"
             if language.split("-")[0] not in LANGUAGES:
-                notes.append(f"The survey's page has no texts of its own in {name_of(language)}: they are in English.")
+                notes.append(f"Respondents read {own} in English: there is no translation.")
             elif not words_of(language).reviewed:
                 notes.append(
-                    f"The page's own texts in {name_of(language)} are drafts by a machine, not reviewed: let someone who "
-                    "speaks the language read them."
+                    f"Not reviewed: {own} are drafts by a machine. Let someone who speaks the language read them."
                 )
         return notes
 
     @property
-    def dots(self) -> Chart:
-        """Belief before and after as dots."""
-        before, after = (math.ceil(100 * share - 1e-9) for share in (self.question.prior, self.meaning.bounds[1]))
-        return dots_chart(before, after, "How sure someone can be that a statement about one person is true.")
-
-    @property
-    def frontier(self) -> Chart:
-        """Margin against ε."""
+    def frontier(self) -> Markup:
+        """Chart of the margin against ε."""
         seen = [Preview(self.question, each) for each in self.curve]
         curve = [(each.point.total, each.typical_margin) for each in seen]
         bound = [(each.point.total, each.bound_margin) for each in seen]
-        chosen = None if self.preview is None else (self.question.total, self.preview.typical_margin)
-        little = PROTECTS_LITTLE / self.question.releases
-        return frontier_chart(curve, bound, chosen, (LADDER[0], LADDER[-1]), little)
+        chosen = [] if self.preview is None else [(self.question.total, self.preview.typical_margin)]
+        return frontier_chart(curve, bound, chosen, LADDER[::2], PROTECTS_LITTLE / self.question.releases)
 
     @property
-    def pairs(self) -> list[tuple[int, float | None, int, bool]]:
-        """Numbers of people, the total with which they reach the margins, the surest belief, and if it protects little."""
-        rows, releases = [], self.question.releases
-        for people in sorted({max(two_digits_up(self.question.n * times), 1) for times in _MULTIPLES}):
-            total = total_for(self.curve, self.question, people)
-            after = 100 if total is None else Meaning(total, _BELIEF, None, releases).people[1]
-            rows.append((people, total, after, total is not None and protects_little(total, releases)))
-        return rows
+    def pairs(self) -> list[tuple[int, float | None]]:
+        """Numbers of people, and the least total with which each reaches the margins."""
+        numbers = sorted({max(two_digits_up(self.question.n * times), 1) for times in _MULTIPLES})
+        return [(people, total_for(self.curve, self.question, people)) for people in numbers]
 
     @property
-    def surest(self) -> int:
-        """The surest belief of 100, from that of the rule."""
-        return Meaning(self.total, _BELIEF, None, self.question.releases).people[1]
+    def complete(self) -> bool:
+        """Whether all points of the curve are computed."""
+        return {point.total for point in self.curve} >= set(LADDER)
 
     @property
-    def rule(self) -> str:
-        """Rule by which an ε protects little."""
-        return RULE
-
-    @property
-    def protects_little(self) -> bool:
-        """Whether the total protects little."""
-        return protects_little(self.total, self.question.releases)
-
-    @property
-    def bound(self) -> float:
-        """Lower bound of the typical margin at the total."""
-        return typical_margin(self.question, self.question.learn.error_bound(self.question.domain, self.question.total))
-
-    @property
-    def interval(self) -> tuple[str, Expected] | None:
-        """The interval of an example estimate in the least accurate table that tells anything."""
-        tables = self.preview.tables if self.preview else ()
-        worst = max((t for t in tables if t.margin <= MOST_MARGIN), key=lambda t: t.margin, default=None)
-        return None if worst is None else (interval_text(_SHARE, worst.margin), worst)
-
-    @property
-    def remedy(self) -> str | None:
-        """What to do about tables of which nothing can be learned; None without such tables."""
-        if self.preview is None or not any(table.margin > MOST_MARGIN for table in self.preview.tables):
-            return None
+    def remedy(self) -> str:
+        """Number of people with which tables that cannot tell anything would."""
         question = self.question
-        wished = question if question.has_margins else Question(question.specification, question.learn, margin=_USEFUL)
-        needed = people_needed(wished, self.preview.point)
-        enough = f"; about {two_digits_up(needed):,} people would give {wished.margins_text}"
-        return f"Ask more people, raise ε, or merge answers{enough if math.isfinite(needed) else ''}."
+        if not question.has_margins:
+            question = Question(question.specification, question.learn, margin=_USEFUL)
+        needed = people_needed(question, self.preview.point) if self.preview else math.inf
+        known = (
+            f"; about {two_digits_up(needed):,} people would give {question.margins_text}" if needed < math.inf else ""
+        )
+        return f"Ask more people, raise ε, or merge answers{known}."
 
     @property
-    def ways(self) -> list[dict[str, Any]]:
-        """The best protocols, and the chosen one."""
-        if self.preview is None:
-            return []
-        chosen = [way for way in self.preview.point.ways[_MOST_WAYS:] if way.name == self.question.way]
-        return [
-            {
-                "way": way,
-                "margin": self.preview.margin_of(way),
-                "refused": "it keeps no records, but tables outside the list must be possible later"
-                if self.question.keep is not None and not way.keeps_records
-                else ""
-                if math.isfinite(way.error)
-                else "it cannot estimate every table",
-            }
-            for way in (*self.preview.point.ways[:_MOST_WAYS], *chosen)
-        ]
+    def ways(self) -> list[tuple[Strategy, str]]:
+        """The best protocols, and the chosen one, each with the reason against it."""
+        found = self.preview.point.ways if self.preview else ()
+        shown = [*found[:_MOST_WAYS], *(way for way in found[_MOST_WAYS:] if way.name == self.question.way)]
+        return [(way, self._refusal(way)) for way in shown]
 
-    @property
-    def best(self) -> str:
-        """Title of the best protocol."""
-        point = None if self.preview is None else self.preview.point
-        return next((way.title for way in point.ways if way.name == point.best), "") if point else ""
-
-
-def comparison(preview: Preview) -> str:
-    """Compare the margins with those of a trusted curator and without privacy, in one sentence."""
-    wanted = [
-        (t.cells, t.standard_error, t.sampling_margin / POINTS)
-        for t in preview.tables
-        # if randomizing adds no computable error, a curator needs no noise
-        if math.isfinite(t.margin) and t.sampling_margin < t.margin
-    ]
-    if not wanted:
-        return "No comparison with other approaches is possible."
-    bare = POINTS * math.sqrt(math.fsum(s * s for *_, s in wanted) / len(wanted))
-    return (
-        f"For comparison: a trusted curator who holds all true answers, and adds Laplace noise to the counts, would need "
-        f"an ε of {digits(curator(wanted, preview.n), 2)} nats for the same accuracy; without any protection, the "
-        f"margin would be ± {digits(bare, 2)} points."
-    )
-
-
-def found_text(question: Question, total: float) -> str:
-    """Say what a total that was found means for one person."""
-    little = protects_little(total, question.releases)
-    after = Meaning(total, _BELIEF, None, question.releases).people[1]
-    return (
-        f"{'That protects little' if little else 'What it means'}: someone who thinks that 10 of 100 people like you have "
-        f"done something can be {after} of 100 sure that you did it, after seeing what you send."
-    )
+    def _refusal(self, way: Strategy) -> str:
+        if self.question.keep is not None and not way.keeps_records:
+            return "it keeps no records, but tables outside the list must be possible later"
+        return "" if math.isfinite(way.error) else "it cannot estimate every table"
 
 
 def python_lines(question: Question) -> list[str]:
@@ -290,9 +225,9 @@ def python_lines(question: Question) -> list[str]:
         wanted = question.learn.word or [list(table.attributes) for table in question.learn.tables]
         arguments.append(f"workload={json.dumps(wanted, ensure_ascii=False)}")
     if question.has_margins:
-        tables = [table.attributes for table in question.learn.tables]
-        each = {t if len(t) > 1 else t[0]: question.margin_of(t) for t in tables if question.margin_of(t) is not None}
-        arguments.append(f"margin={each if question.margins else question.margin!r}")
+        each = {t.attributes: question.margin_of(t.attributes) for t in question.learn.tables}
+        given = {t if len(t) > 1 else t[0]: margin for t, margin in each.items() if margin is not None}
+        arguments.append(f"margin={given if question.margins else question.margin!r}")
     arguments += ["records_only=True"] if question.keep else []
     arguments += [f"protocol={question.way!r}"] if question.way else []
     return ["import optrr", "", f"plan = optrr.plan({', '.join(arguments)})", "print(plan)"]

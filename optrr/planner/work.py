@@ -23,17 +23,13 @@ _QUESTIONS = 8
 
 
 def key_of(question: Question) -> tuple[Hashable, str | None]:
-    """Return the inputs that determine the points of a question.
-
-    They are its allocation and protocol, without texts, n, prior, releases and margins.
-    """
-    domain, public = question.domain, repr(question.specification.public)
-    learn = question.learn.name, question.learn.tables
-    return (domain.names, tuple(domain.sizes.tolist()), learn, question.keep, public), question.way
+    """Return what determines a question's points: its allocation and protocol, without texts, n, prior and margins."""
+    domain, learn = question.domain, question.learn
+    public = repr(question.specification.public)
+    return (domain.names, tuple(domain.sizes.tolist()), learn.name, learn.tables, question.keep, public), question.way
 
 
 def _allocation(question: Question) -> Hashable:
-    """Return what decides the allocation of a question."""
     return key_of(question)[0], question.total
 
 
@@ -66,15 +62,14 @@ class Known:
     """Results of a question that are known so far.
 
     ``points`` are in the order of their totals; ``done`` counts the computed ones of the ``of`` points of the curves;
-    ``error`` is one line if the point of the question's own total cannot be computed; ``busy`` is True while a
-    computation runs.
+    ``error`` is one line if the point of the question's own total cannot be computed.
     """
 
     points: tuple[Point, ...]
     done: int
-    of: int
     error: str | None
     busy: bool
+    of: int = len(LADDER)
 
 
 @dataclass
@@ -95,7 +90,7 @@ class _Asked:
         """Return the results for the question with this total."""
         points = tuple(sorted(self.points.values(), key=lambda p: p.total))
         done = sum(rung in self.points or rung in self.errors for rung in LADDER)
-        return Known(points, done, len(LADDER), self.errors.get(total), self.next_total() is not None)
+        return Known(points, done, self.errors.get(total), self.next_total() is not None)
 
 
 class PlanWork:
@@ -141,9 +136,10 @@ class PlanWork:
                 job = self._next()
             if self._closed or job is None:
                 return
-            (asked, total), made, said = job, None, ""
+            asked, question = job
+            made, said = None, ""
             try:
-                made = self._computing(asked.question.at(total), partial(self._proceed, asked.question.at(total)))
+                made = self._computing(question, partial(self._proceed, question))
             except Superseded:
                 continue
             except OptrrError as error:
@@ -152,9 +148,9 @@ class PlanWork:
                 said = f"the computation failed: {type(error).__name__}: {in_one_line(error)}; please report this"
             with self._changed:
                 if made is None:
-                    asked.errors[total] = said
+                    asked.errors[question.total] = said
                 else:
-                    asked.points[total] = made
+                    asked.points[question.total] = made
 
     def _proceed(self, question: Question) -> None:
         """Raise Superseded if the next job needs another allocation.
@@ -165,13 +161,12 @@ class PlanWork:
         key = _allocation(question)
         with self._changed:
             job = self._next()
-            first = job is None or _allocation(job[0].question.at(job[1])) != key
-            if self._closed or (first and key not in self._given_up):
+            if self._closed or (key not in self._given_up and (job is None or _allocation(job[1]) != key)):
                 self._given_up.add(key)
                 raise Superseded
 
-    def _next(self) -> tuple[_Asked, float] | None:
+    def _next(self) -> tuple[_Asked, Question] | None:
         """Return the next point of the last question."""
         asked = next(reversed(self._asked.values()), None)
         total = None if asked is None else asked.next_total()
-        return None if asked is None or total is None else (asked, total)
+        return None if asked is None or total is None else (asked, asked.question.at(total))

@@ -273,7 +273,7 @@ def test_a_question_that_no_table_needs_is_a_choice(page):
 def test_wordings_in_two_languages_and_a_condition_are_kept(page):
     page.locator("#texts summary").click()
     page.locator("#language").select_option("de")
-    page.locator("#drafts").get_by_text("Deutsch are drafts by a machine, not reviewed").wait_for()
+    page.locator("#drafts").get_by_text("Not reviewed: the page's own texts in Deutsch are drafts").wait_for()
     page.locator("#asker").fill("Schule am See")
     for k in (0, 1):
         page.locator(f"#details-{k} summary").click()

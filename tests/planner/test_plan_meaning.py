@@ -1,4 +1,4 @@
-"""What an ε means, by Bayes' rule on explicit channels, and comparisons with other trust models, by published values."""
+"""What an ε means, by Bayes' rule on explicit channels, and the rule of what protects little."""
 
 import math
 
@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.planner.meaning import RULE, Meaning, curator, least, protects_little, surest
-
-
-def test_laplace_noise_has_the_errors_asked_for():
-    """Each table gets the share of the ε that its error needs: a count's noise of scale 2/ε has variance 8/ε²."""
-    n, tables = 3000, [(4, 0.02, 0.0079), (3, 0.012, 0.0086)]
-    shares = [curator([table], n) for table in tables]
-    for epsilon, (_, error, sampling) in zip(shares, tables, strict=True):
-        assert sampling**2 + 8 / (epsilon * n) ** 2 == pytest.approx(error**2, rel=1e-9)
-    assert curator(tables, n) == pytest.approx(sum(shares))
-
+from optrr.planner.meaning import RULE, Meaning, least, meaning_of_rule, surest
 
 EPSILONS = (0.0, 1e-9, 0.3, 1.0, 4.5, 30.0, 100.0)
 PRIORS = (1e-12, 0.001, 0.1, 0.5, 0.93, 1 - 1e-9)
@@ -102,6 +92,6 @@ def test_a_conditional_epsilon_that_is_the_total_says_nothing_new():
 )
 def test_what_protects_little_is_the_rule(epsilon, releases, little):
     """An attacker of 10 of 100 becomes more than 50 of 100 sure; the odds of 1 to 9 are then even."""
-    assert protects_little(epsilon, releases) == little
+    assert meaning_of_rule(epsilon, releases).protects_little == little
     assert (surest(0.1, epsilon, releases) > 0.5) == little
     assert "10 of 100" in RULE and "more than 50 of 100" in RULE and "2.2" in RULE

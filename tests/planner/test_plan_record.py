@@ -251,7 +251,7 @@ def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
     assert needed.total_bound <= plan.question.total <= needed.epsilon * 1.0002
     assert max(t.margin for t in plan.preview.tables) <= 5 * (1 + 1e-9) and not plan.warnings
     less = optrr.plan(domain, plan.question.total * 0.998, n=1500, records_only=keep is not None, margin=5)
-    assert max(t.margin for t in less.preview.tables) > 5 and "instead of ± 5;" in less.warnings[-1]
+    assert max(t.margin for t in less.preview.tables) > 5 and "instead of ± 5 points;" in less.warnings[-1]
     fewest = optrr.plan(domain, 2.0, margin=5, records_only=keep is not None)
     assert max(t.margin for t in fewest.preview.tables) <= 5
     fewer = optrr.plan(domain, 2.0, margin=5, n=fewest.question.n - 1, records_only=keep is not None)
@@ -324,7 +324,7 @@ def test_a_plan_shows_itself() -> None:
     markup = plan._repr_html_()
     assert "<b>" not in markup and plan.meaning.sentences()[0] in markup
     assert math.isclose(plan.summary()["choice"]["margin"], plan.preview.typical_margin)
-    again = Plan(plan.question, plan.point)
+    again = Plan(plan.question, plan.allocation)
     assert again.asking.digest == plan.asking.digest
 
 

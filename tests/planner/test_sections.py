@@ -11,10 +11,10 @@ import pytest
 from plan_questions import random_question
 
 import optrr
-from optrr.planner.figures import dots_chart, frontier_chart
 from optrr.planner.preview import LADDER, Preview, nearest, point, total_for
 from optrr.planner.question import Question
-from optrr.planner.sections import CANNOT_TELL, Figures, Shown, digits, found_text, interval_text, python_lines
+from optrr.planner.sections import CANNOT_TELL, Figures, Shown, digits, interval_text, python_lines
+from optrr.survey.charts import frontier_chart
 
 NBSP = "\u00a0"
 
@@ -118,7 +118,7 @@ def test_before_anything_is_computed_the_bound_is_known_and_the_promise(school):
     fragments = Shown(school, None, ()).fragments()
     bound = school.learn.error_bound(school.domain, school.total)
     typical = 195.9964 * school.learn.typical_standard_error(school.domain, bound, school.n)
-    assert Shown(school, None, ()).bound == pytest.approx(typical)
+    assert f"below ±_{digits(typical, 4)} points" in text_of(Shown(school, None, (), "refused").fragments()["spend"])
     assert "at most 2.72 times as likely" in fragments["told"] and "10 of 100" in text_of(fragments["told"])
     assert "being computed" in fragments["see"] and "24 of 100" in fragments["verdict"]
 
@@ -127,11 +127,13 @@ def test_pairs_of_people_and_totals_reach_the_margin_and_the_weak_ones_are_marke
     """Each total is checked against an allocation at it: its margin is met, and missed at a tenth less."""
     question = replace(school, margins={("theft", "sex"): 6.0}, n=2000, releases=2)
     curve = [point(question.at(total)) for total in LADDER]
-    rows = Shown(question, None, curve).pairs
+    shown = Shown(question, None, curve)
+    marked = re.findall(r"<tr (class.*?)</tr>", shown.fragments()["pairs"], re.DOTALL)
+    rows = [(*pair, row) for pair, row in zip(shown.pairs, marked, strict=True)]
     assert [people for people, *_ in rows] == [500, 1000, 2000, 4000, 8000, 20000]
     found = [row for row in rows if row[1] is not None]
     assert len(found) >= 4
-    for people, total, after, little in found:
+    for people, total, row in found:
         asked = replace(question, n=people)
         for factor, missed in ((1.0, 0), (0.9, 1)):
             at = asked.at(total * factor)
@@ -139,8 +141,12 @@ def test_pairs_of_people_and_totals_reach_the_margin_and_the_weak_ones_are_marke
             (table,) = (t for t in Preview(at, point(at)).tables if t.attributes == ("theft", "sex"))
             assert (table.margin > 6.0 * 1.005) == missed
         odds = math.exp(2 * total) / 9
-        assert after == math.ceil(100 * odds / (1 + odds)) and little == (odds > 1)
-        assert ("protects little" in found_text(asked, total)) == little
+        after = math.ceil(100 * odds / (1 + odds))
+        assert (
+            f"{after} of 100" in row and (row.startswith('class="little"'), "protects little" in row) == (odds > 1,) * 2
+        )
+        said = shown.said("total_said", total)
+        assert ("That protects little" in said, f"{after} of 100 sure" in said) == (odds > 1, True)
     assert total_for(curve, question, 30) is None
 
 
@@ -166,8 +172,7 @@ def test_texts_of_strangers_are_escaped_everywhere(school):
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def root_of(chart):
-    markup = str(chart.markup)
+def root_of(markup):
     root = ElementTree.fromstring(markup)
     assert (root.tag, root.get("role")) == (f"{SVG}svg", "img")
     # colours are the style sheet's, and nothing runs or is fetched
@@ -184,9 +189,9 @@ def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(se
     rng = np.random.default_rng(seed)
     totals = np.sort(rng.uniform(0.125, 16, 8))
     margins = np.sort(rng.uniform(0.01, 200, 8))[::-1]
-    chosen = (totals[3], margins[3])
+    chosen = [(totals[3], margins[3])]
     chart = frontier_chart(
-        [*zip(totals, margins, strict=True)], [*zip(totals, margins / 2, strict=True)], chosen, (0.125, 16), 2.0
+        [*zip(totals, margins, strict=True)], [*zip(totals, margins / 2, strict=True)], chosen, (0.125, 1, 16), 2.0
     )
     root = root_of(chart)
     (weak,) = marks(root, "little", "rect")
@@ -208,20 +213,24 @@ def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(se
 
 def test_a_frontier_without_points_or_with_impossible_ones_is_drawn():
     for totals, margins in (((), ()), ((1.0,), (math.inf,)), ((1.0, 2.0), (math.inf, 3.0)), ((1.0, 2.0), (3.0, 3.0))):
-        for chosen in (None, (1.5, math.inf), (0.05, 3.0), (20.0, 3.0)):
+        for chosen in ([], [(1.5, math.inf)], [(0.05, 3.0)], [(20.0, 3.0)]):
             chart = frontier_chart([*zip(totals, margins, strict=True)], [], chosen, (0.125, 16), 2.2)
-            assert "nan" not in str(chart.markup) and "inf" not in chart.svg
+            assert "nan" not in chart and "inf" not in chart
             root_of(chart)
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (10, 24), (99, 100), (1, 1)])
-def test_of_a_hundred_dots_so_many_are_filled(before, after):
-    root = root_of(dots_chart(before, after, "How sure."))
+@pytest.mark.parametrize(("prior", "before"), [(0.01, 1), (0.1, 10), (0.333, 34), (0.99, 99)])
+def test_of_a_hundred_dots_so_many_are_filled(prior, before, school):
+    told = Shown(replace(school, prior=prior, total=1.5), None, ()).fragments()["told"]
+    root = root_of(told[told.index("<svg") : told.index("</svg>") + 6])
     filled = [float(dot.get("cx")) for dot in marks(root, "dot filled")]
     every = filled + [float(dot.get("cx")) for dot in marks(root, "dot")]
     middle = (min(every) + max(every)) / 2
     assert len(every) == 200
+    odds = math.exp(1.5) * prior / (1 - prior)
+    after = math.ceil(100 * odds / (1 + odds))
     assert (sum(x < middle for x in filled), sum(x > middle for x in filled)) == (before, after)
+    assert f"Before: {before} of 100; after: at most {after} of 100." in root.get("aria-label")
 
 
 def test_figures_have_the_digits_that_they_say():
