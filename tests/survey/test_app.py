@@ -367,7 +367,8 @@ def test_results_show_the_estimates_of_what_is_stored(app, survey, engine, admit
     assert page.status == 200
     assert b"900 reports" in page.body
     assert (
-        "The reports do not show that the answers to “Ihr Einkommen?” and “sex” are related (p = ".encode() in page.body
+        "The reports do not show that the answers to “Ihr Einkommen?” and “sex” are related (\u2066p = ".encode()
+        in page.body
     )
     crossed = count(codes, survey.design.domain, ["income", "sex"])
     fakes = poisoning(crossed, survey.design.mechanism, 1).reports_to_move()
