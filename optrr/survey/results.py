@@ -453,6 +453,8 @@ class _Telling:
         )
         if (branch := self.survey.branches.get(name)) is not None:
             said[branch.otherwise] = self.words("Not asked")
+        if attribute.multi_select is not None:
+            said |= {"yes": self.words("Yes"), "no": self.words("No")}
         if attribute.bins is not None and not attribute.bins.of_dates:
             said |= {label: self._range(attribute.bins, k) for k, label in enumerate(attribute.bins.labels)}
         return [self.marked(None, said.get(text) or str(text)) for text in attribute.texts]

@@ -319,7 +319,7 @@ def test_a_query_of_a_conditional_attribute_asks_what_it_depends_on(browser: Any
     attributes[1]["ask_if"] = {"theft": ["yes"]}
     wording.write_text(json.dumps({"title": "Safety", "attributes": attributes}))
     running = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"))
-    for answers, own in (([0, 1], "no"), ([1], "not asked")):
+    for answers, own in (([0, 1], "no"), ([1], "Not asked")):
         with visitor(browser, running) as page:
             bodies = reports_of(page)
             begin(page)

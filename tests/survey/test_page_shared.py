@@ -110,7 +110,7 @@ def test_thirty_people_answer_on_one_device_and_nothing_of_them_stays(page: Any,
 def test_a_person_can_look_at_the_record_until_the_next_one_comes(page: Any) -> None:
     answer(page, 1)
     page.get_by_role("button", name="Show what was recorded").click()
-    assert page.locator(".cards dd").all_inner_texts() == ["no-jzvp", "no-jzvp", "not asked", "not asked"]
+    assert page.locator(".cards dd").all_inner_texts() == ["no-jzvp", "no-jzvp", "Not asked", "Not asked"]
     assert not browsers.faults(page)
     next_person(page)
     nothing_stays(page)

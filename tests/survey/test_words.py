@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from catalogue_files import extracted
 from mpmath import exp, mpf, workdps
 
+from optrr.survey.page import page_files
 from tests.javascript import called, of_the_page
 
 WORDS = of_the_page("words.js")
@@ -247,3 +249,12 @@ def test_every_answer_of_a_collector_is_understood(tmp_path):
             if reason is None
             else (reason in result["reason"] and len(result["reason"]) < 400)
         ), answer
+
+
+def test_every_message_of_the_page_is_extracted():
+    """Babel does not see a call within the arguments of another one."""
+    messages = {key for message in extracted() for key in ([message.id] if isinstance(message.id, str) else message.id)}
+    for name, file in page_files().items():
+        if name.endswith(".js"):
+            called_with = re.findall(r'\b[tn]\(\s*"((?:[^"\\]|\\.)*)"', file.body.decode())
+            assert set(called_with) <= messages, name

@@ -131,7 +131,9 @@ function trialOf({ deployment, wording, texts, asked, trial }) {
 const MOST_TRIED = 8;
 
 function numbers({ deployment, texts, asked, isShared }) {
-  const link = (href, text) => element("a", { href }, text);
+  const program = element("a", { href: "optrr.js" }, t("a small program"));
+  const file = element("a", { href: "sampler.json" }, t("a file of probabilities"));
+  const digest = element("code", { dir: "ltr" }, deployment.design);
   return element(
     "details",
     {},
@@ -140,15 +142,7 @@ function numbers({ deployment, texts, asked, isShared }) {
     element("p", {}, t("If you answer again on another device, or take part in other surveys, more can be learned about you.")),
     element("ul", {}, ...(asked === undefined ? changes(deployment, texts) : matches(deployment, texts, asked))),
     element("p", {}, isShared ? t("Many people answer on this device. The next person sees nothing of yours.") : sharedText()),
-    element(
-      "p",
-      {},
-      t("All of this happens in {program} and {file}, which anyone can read. The file belongs to the design {digest}.", {
-        program: link("optrr.js", t("a small program")),
-        file: link("sampler.json", t("a file of probabilities")),
-        digest: element("code", { dir: "ltr" }, deployment.design),
-      }),
-    ),
+    element("p", {}, t("All of this happens in {program} and {file}, which anyone can read. The file belongs to the design {digest}.", { program, file, digest })),
   );
 }
 

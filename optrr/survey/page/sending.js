@@ -40,7 +40,8 @@ export function reasonText({ state, status, said }) {
   if (state === "waiting") return t("The survey cannot accept it now (answer {status}).", { status: String(status) });
   if (status === 410) return t("The survey is closed.");
   if (status === 409) return t("Another report has the same identifier.");
-  return t("The survey does not accept it: {reason}", { reason: said || t("answer {status}", { status: String(status) }) });
+  const reason = said || t("answer {status}", { status: String(status) });
+  return t("The survey does not accept it: {reason}", { reason });
 }
 
 /**

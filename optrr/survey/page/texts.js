@@ -21,6 +21,11 @@ export function textsOf(wording, language) {
   const first = wording.languages[0];
   const asked = (name) => found(wording, language, ({ questions }) => at(questions, name));
   const box = ({ name }) => at(wording.boxes, name);
+  /** A category that the page itself adds: whether a box is ticked, or a question was not asked. */
+  const added = (attribute, category) => {
+    const text = box(attribute) ? { yes: t("Yes"), no: t("No") }[category] : at(wording.branches, attribute.name)?.otherwise === category && t("Not asked");
+    return text && { text, lang: pageLanguage() };
+  };
   /** The range of a bin that has no text of its own, but only the notation of an interval. */
   const range = ({ name, categories }, code) => {
     const { edges = [], closed } = at(wording.numbers, name) ?? {};
@@ -33,7 +38,7 @@ export function textsOf(wording, language) {
     option: (attribute) => asked(attribute.name) ?? category(box(attribute)[1], first),
     column: (name) => asked(name) ?? { text: name, lang: first },
     answer: (attribute, code) =>
-      found(wording, language, ({ labels }) => at(labels, attribute.name)?.[code]) ?? range(attribute, code) ?? category(attribute.categories[code], first),
+      found(wording, language, ({ labels }) => at(labels, attribute.name)?.[code]) ?? (added(attribute, attribute.categories[code]) || range(attribute, code)) ?? category(attribute.categories[code], first),
   };
 }
 
