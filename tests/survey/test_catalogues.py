@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("babel", reason="Babel is not installed (the serve extra)")
 
-from catalogue_files import catalogue, extracted
+from catalogue_files import SOURCES, TREE, catalogue, extracted
 from javascript import node
 
 from optrr.core.display import ENGLISH, changed_text, example, promise
@@ -37,6 +37,17 @@ def test_sources_have_messages_of_all_kinds():
     found = keys_of(extracted())
     assert all(ENGLISH(text) for text in found if isinstance(text, str) and not PLACEHOLDER.search(text))
     assert "Of 100 people who would answer “{answer}”, {changed} are recorded as “{other}”." in found
+
+
+def test_no_literal_of_the_sources_is_left_out():
+    """Babel does not see a call within the arguments of another one, nor a template's method."""
+    found = {text for key in keys_of(extracted()) for text in forms_of(key)}
+    for pattern in SOURCES:
+        for path in sorted(TREE.glob(pattern)):
+            call = r"\b[tn]" if path.suffix == ".js" else r"\b(?:words|plural)"
+            literals = re.findall(call + r'\(\s*"((?:[^"\\]|\\.)*)"\s*[,)]', path.read_text(encoding="utf-8"))
+            lost = [text for text in literals if text not in found]
+            assert not lost, f"{path.name}: take {lost} out of the arguments of another text"
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
