@@ -17,7 +17,21 @@ from optrr.allocation.sampled_tables import SampledTables
 from optrr.core.domain.domain import Domain
 from optrr_solvers.allocation.questions import SubsetReport
 from tests.javascript import called, of_the_page
-from tests.survey.test_page import STORED, begin, choose, go_on, press, reports_of, serving, visitor, wait_for
+from tests.survey.test_page import (
+    PHONE,
+    STORED,
+    begin,
+    choose,
+    go_on,
+    opened,
+    press,
+    reports_of,
+    serving,
+    sideways,
+    small_targets,
+    visitor,
+    wait_for,
+)
 
 # Chromium and a server in a process of its own take a few seconds to start
 pytestmark = pytest.mark.slow
@@ -289,6 +303,40 @@ def test_the_numbers_of_the_promise_are_those_of_every_language(browser: Any, se
             said.append(sorted(re.findall(r"\d+", re.sub(r"(?<=\d)[.,](?=\d)", "", text))))
         assert len(said) == 3
         assert said[0] == said[1] == said[2]
+
+
+@pytest.mark.parametrize(("locale", "scheme"), [("de", "light"), ("ar", "dark"), ("ja", "light")])
+def test_every_view_fits_and_is_accessible_in_every_direction(
+    browser: Any, server: Server, locale: str, scheme: str
+) -> None:
+    """A survey in German and Arabic; in Japanese it is read in German."""
+    context = browser.new_context(
+        base_url=f"http://127.0.0.1:{server.port}", viewport=PHONE, locale=locale, color_scheme=scheme
+    )
+    page = opened(context)
+
+    def look() -> None:
+        assert not sideways(page) and not small_targets(page)
+        assert not browsers.faults(page, 5)
+
+    assert page.locator("html").get_attribute("lang") == {"ja": "de"}.get(locale, locale)
+    page.locator(".trial button").click()
+    page.locator("summary").click()
+    look()
+    page.locator("#consent").check()
+    next_page = page.locator("form button.main")
+    next_page.click()
+    for code in (0, 0, 0, "12", 0):
+        page.locator("#question").wait_for()
+        next_page.click()
+        look()
+        if page.locator("#outcome").count() == 0:
+            choose(page, code)
+            next_page.click()
+    page.locator("#outcome").wait_for()
+    page.locator("summary").click()
+    look()
+    context.close()
 
 
 def test_the_trial_draws_as_the_report_is_drawn_and_sends_nothing(browser: Any, tmp_path: Path) -> None:
