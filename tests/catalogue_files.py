@@ -1,6 +1,7 @@
 """Messages of the sources, and catalogues that have exactly these: ``python -m tests.catalogue_files`` updates them."""
 
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -29,6 +30,7 @@ _PLURALS = {
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+@cache
 def extracted() -> Catalog:
     """The messages of all sources, in their order."""
     found = Catalog(project="optrr", creation_date=_BEGAN)

@@ -59,6 +59,8 @@ def test_a_catalogue_has_exactly_the_messages_of_the_sources(language):
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_a_translation_has_the_placeholders_of_its_message(language):
     found = catalogue(language)
+    rule = c2py(found.plural_expr)
+    single = {k for k in range(found.num_plurals) if sum(rule(n) == k for n in range(200)) == 1}
     for message in found:
         wanted = set(PLACEHOLDER.findall(" ".join(forms_of(message.id))))
         forms = forms_of(message.string)
@@ -67,8 +69,7 @@ def test_a_translation_has_the_placeholders_of_its_message(language):
         assert all(forms), f"{language}: {message.id} has an empty plural form"
         for k, form in enumerate(forms):
             # a form of one number, such as Arabic's dual, may write the number as a word
-            counts = [n for n in range(200) if c2py(found.plural_expr)(n) == k]
-            optional = {"count"} if len(forms) > 1 and len(counts) == 1 else set()
+            optional = {"count"} if len(forms) > 1 and k in single else set()
             assert wanted - optional <= set(PLACEHOLDER.findall(form)) <= wanted, f"{language}: {form}"
 
 
@@ -97,13 +98,12 @@ def test_the_promise_has_the_same_numbers_in_every_language(language):
 
 def test_numbers_are_written_as_browsers_write_them():
     values = [0, 2.93, 27, 486, 0.125, 99999.5]
-    for language in LANGUAGES:
-        code = (
-            f"const f = new Intl.NumberFormat('{language}', {{ numberingSystem: 'latn' }}); "
-            f"console.log(JSON.stringify({values}.map((x) => f.format(x))))"
-        )
-        said = json.loads(subprocess.run([node(), "-e", code], capture_output=True, text=True, check=True).stdout)
-        assert [words_of(language).number(x) for x in values] == said, language
+    code = (
+        f"const said = (l) => {values}.map((x) => new Intl.NumberFormat(l, {{ numberingSystem: 'latn' }}).format(x)); "
+        f"console.log(JSON.stringify({list(LANGUAGES)}.map(said)))"
+    )
+    said = json.loads(subprocess.run([node(), "-e", code], capture_output=True, text=True, check=True).stdout)
+    assert [[words_of(language).number(x) for x in values] for language in LANGUAGES] == said
 
 
 def test_a_language_without_a_catalogue_is_said_to_be_english():
