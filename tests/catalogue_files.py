@@ -18,6 +18,7 @@ SOURCES = {
     "optrr/survey/*.py": "python",
     "optrr/survey/templates/*.html": "jinja2.ext:babel_extract",
     "optrr/survey/page/*.js": "javascript",
+    "optrr/survey/page/*.py": "python",
     "optrr/planner/statement.py": "python",
     "optrr/planner/templates/statement.html": "jinja2.ext:babel_extract",
 }

@@ -250,7 +250,7 @@ def _longest(attribute: Attribute) -> int:
 
 
 def _page_routes(survey: Survey, page: bytes) -> list[Route]:
-    served = {f"/{path}": (file.body, file.media_type) for path, file in page_files().items()}
+    served = {f"/{path}": (file.body, file.media_type) for path, file in page_files(survey.wording.languages).items()}
     served["/sampler.json"] = (survey.files.sampler, JSON)
     served["/survey.json"] = (page, JSON)
     for language in survey.wording.languages:

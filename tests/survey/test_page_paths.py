@@ -267,6 +267,12 @@ def test_the_language_is_switched_without_losing_an_answer(browser: Any, server:
         assert "Deutsch" not in page.evaluate(STORED) and '"de"' not in page.evaluate(STORED)
 
 
+def test_without_scripts_every_language_says_what_is_needed(server: Server) -> None:
+    said = server.get("/").decode().split("<noscript>")[1].split("</noscript>")[0]
+    assert re.findall(r'lang="(\w+)" dir="(\w+)"', said) == [("de", "ltr"), ("en", "ltr"), ("ar", "rtl")]
+    assert "JavaScript, which is switched off" in said
+
+
 def test_a_language_that_cannot_be_loaded_changes_nothing(page: Any) -> None:
     page.route("**/words-ar.json", lambda route: route.abort())
     page.reload()

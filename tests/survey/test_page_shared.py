@@ -92,6 +92,7 @@ def test_thirty_people_answer_on_one_device_and_nothing_of_them_stays(page: Any,
     for k in range(30):
         nothing_stays(page)
         assert page.get_by_text("The next person sees nothing of yours").count() == 1
+        assert page.get_by_text("If nobody touches this device for 3 minutes, this page starts over.").is_visible()
         answer(page, *((0, k % 2) if k % 3 else (1,)))
         wait_for(page, "Your report was sent")
         assert page.get_by_text("See you soon!").is_visible()

@@ -214,6 +214,7 @@ function startView() {
     protection({ deployment, wording, texts, asked: person.asked, spent, trial: person.trial }),
     element("div", { class: "field" }, mistake, element("label", { class: "option" }, box, element("span", {}, t("I have read how my answers are protected. I want to send my randomized answers.")))),
     element("p", { class: "quiet" }, beforeSending()),
+    survey.outbox && element("p", { class: "quiet" }, n("If nobody touches this device for {count} minute, this page starts over.", "If nobody touches this device for {count} minutes, this page starts over.", IDLE / 60)),
     survey.waiting > 0 && element("p", { class: "quiet" }, n("{count} report waits on this device and is sent later.", "{count} reports wait on this device and are sent later.", survey.waiting)),
     failure,
     press,
