@@ -519,3 +519,16 @@ def test_the_exact_expected_error(queried_by, names):
     p = kernel.matrix()
     fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
     assert accuracy.expected_squared_error(kernel, 50, target="data") == pytest.approx(np.trace(q @ fixed @ q.T) / 50)
+
+
+def test_projected_estimate_is_that_of_the_method() -> None:
+    made = optrr.design({"a": ["x", "y", "z"]}, 0.5)
+    counts = optrr.Counts(made.domain, np.array([1, 2, 40]))
+    plain, expected = (
+        optrr.estimate(counts, made.mechanism),
+        optrr.estimate(counts, made.mechanism, method="projection"),
+    )
+    assert plain.estimate.min() < 0
+    for name in ("estimate", "lower", "upper"):
+        assert np.array_equal(getattr(plain.projected(), name), getattr(expected, name))
+    assert plain.projected().bias == expected.bias

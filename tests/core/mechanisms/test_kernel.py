@@ -294,3 +294,18 @@ def test_memory_is_the_result_and_a_bounded_rest():
     finally:
         tracemalloc.stop()
     assert peak < codes.nbytes + 200e6
+
+
+def test_worst_variance_is_the_largest_over_all_populations() -> None:
+    # two categories kept with probability p: 1/(4 (2p − 1)²), at the population whose reports are even
+    for keep in (0.6, 0.75, 0.9):
+        kernel = MatrixKernel([[keep, 1 - keep], [1 - keep, keep]])
+        assert kernel.worst_variance() == pytest.approx(1 / (4 * (2 * keep - 1) ** 2))
+    kernel = design({"a": 3, "b": 2}, 1.5).mechanism.kernel(["a", "b"])
+    inverse, p = np.linalg.inv(kernel.matrix()), kernel.matrix()
+    variances = []
+    for other in range(1, 6):
+        for share in np.linspace(0, 1, 2001):
+            reports = share * p[0] + (1 - share) * p[other]
+            variances.append(reports @ inverse[:, 0] ** 2 - (reports @ inverse[:, 0]) ** 2)
+    assert kernel.worst_variance() == pytest.approx(max(variances), rel=1e-6)
