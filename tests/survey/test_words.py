@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from catalogue_files import extracted
 from mpmath import exp, mpf, workdps
 
+import optrr
 from optrr.survey.page import page_files
 from tests.javascript import called, of_the_page
 
@@ -179,6 +181,26 @@ def test_a_typed_number_is_understood_in_every_language(language, typed, tmp_pat
     catalogue = {"language": language, "direction": "ltr", "plurals": {"other": 0}, "messages": {}}
     # JSON has no NaN
     assert spread("typedNumber", [[x] for x in typed], tmp_path, catalogue) == list(typed.values())
+
+
+def test_a_bin_without_a_text_is_read_as_a_range(tmp_path):
+    bins = [
+        *(*optrr.Bins((-np.inf, 10, 16.5, np.inf)).labels, *optrr.Bins((-np.inf, 10, 1e5, np.inf), "right").labels),
+        *optrr.Bins((date(1999, 12, 31), date(2005, 1, 1), np.inf)).labels,
+        *("<b>", "a, b", "[a, b)", "> you", "[1, 2", "ages [1, 2)"),
+    ]
+    module = tmp_path / "texts.mjs"
+    module.write_text(
+        f"import {{ textsOf }} from {json.dumps(of_the_page('texts.js').as_uri())};"
+        "export const said = (category) =>"
+        "  textsOf({ languages: ['en'], texts: {} }, 'en').answer({ name: 'x', categories: [category] }, 0).text;"
+    )
+    assert called(module, "said", bins) == [
+        *("below 10", "from 10 to below 16.5", "16.5 or more"),
+        *("up to 10", "more than 10, up to 100,000", "more than 100,000"),
+        *("from Dec 31, 1999 to below Jan 1, 2005", "Jan 1, 2005 or more"),
+        *("<b>", "a, b", "[a, b)", "> you", "[1, 2", "ages [1, 2)"),
+    ]
 
 
 def test_the_first_language_is_one_that_the_reader_prefers(tmp_path):

@@ -42,6 +42,9 @@ export const pageLanguage = () => catalog.language;
 /** A number as this language writes it. */
 export const number = (value, options) => new Intl.NumberFormat(catalog.language, { numberingSystem: "latn", useGrouping: "always", ...options }).format(value);
 
+/** A day such as 2001-12-31 as this language writes it. */
+export const date = (day) => new Intl.DateTimeFormat(catalog.language, { dateStyle: "medium", timeZone: "UTC", numberingSystem: "latn" }).format(new Date(day));
+
 /** A message in the page's language. Values are numbers, texts or elements; with an element, the result is a fragment. */
 export const t = (text, values) => filled(catalog.messages[text]?.[0] ?? text, values);
 

@@ -1,6 +1,6 @@
 // The survey's own texts: {text, lang}, in the page's language where there is one, else in the survey's first.
 
-import { pageLanguage, t } from "./catalog.js";
+import { date, number, pageLanguage, t } from "./catalog.js";
 import { element } from "./elements.js";
 import { rangeText } from "./words.js";
 
@@ -26,11 +26,6 @@ export function textsOf(wording, language) {
     const text = box(attribute) ? { yes: t("Yes"), no: t("No") }[category] : at(wording.branches, attribute.name)?.otherwise === category && t("Not asked");
     return text && { text, lang: pageLanguage() };
   };
-  /** The range of a bin that has no text of its own, but only the notation of an interval. */
-  const range = ({ name, categories }, code) => {
-    const { edges = [], closed } = at(wording.numbers, name) ?? {};
-    return code < edges.length - 1 && /^([[(].+, .+[\])]|[<>]=? .+)$/.test(categories[code]) ? { text: rangeText(edges[code], edges[code + 1], closed), lang: pageLanguage() } : undefined;
-  };
   return {
     general: (key) => found(wording, language, (texts) => texts[key]),
     question: (attribute) => asked(attribute.name) ?? { text: box(attribute)?.join(": ") ?? attribute.name, lang: first },
@@ -38,8 +33,25 @@ export function textsOf(wording, language) {
     option: (attribute) => asked(attribute.name) ?? category(box(attribute)[1], first),
     column: (name) => asked(name) ?? { text: name, lang: first },
     answer: (attribute, code) =>
-      found(wording, language, ({ labels }) => at(labels, attribute.name)?.[code]) ?? (added(attribute, attribute.categories[code]) || range(attribute, code)) ?? category(attribute.categories[code], first),
+      found(wording, language, ({ labels }) => at(labels, attribute.name)?.[code]) ?? (added(attribute, attribute.categories[code]) || rangeOf(attribute.categories[code])) ?? category(attribute.categories[code], first),
   };
+}
+
+// the notation of a bin without a text of its own: [18, 30), (18, 30], < 18, >= 65
+const INTERVAL = /^(?:([[(])(.+), (.+)[\])]|(<|>)(=?) (.+))$/;
+
+/** The range that a category's notation means; undefined if it has none. */
+function rangeOf(category) {
+  const [, opening, low, high, sign, equal, end] = INTERVAL.exec(category) ?? [];
+  const isLeft = opening === "[" || (sign === "<") !== (equal === "=");
+  const edges = (opening ? [low, high] : sign === "<" ? [null, end] : [end, null]).map((edge) => edge && edgeText(edge));
+  if (!(opening || sign) || edges.includes(undefined)) return undefined;
+  return { text: rangeText(...edges, isLeft ? "left" : "right"), lang: pageLanguage() };
+}
+
+function edgeText(edge) {
+  if (/^-?\d+(\.\d+)?(e[-+]?\d+)?$/.test(edge)) return number(Number(edge));
+  return /^\d{4}-\d\d-\d\d$/.test(edge) ? date(edge) : undefined;
 }
 
 /** A category in words, so that no answer is without a text. */
