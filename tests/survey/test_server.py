@@ -34,12 +34,15 @@ SPECIFICATION = """
 epsilon = 1.0
 [[attributes]]
 name = "income"
+question = "How much do you earn?"
 categories = ["low", "middle", "high"]
 [[attributes]]
 name = "sex"
+question = "Which sex?"
 categories = ["F", "M"]
 [[attributes]]
 name = "age"
+question = "How old are you?"
 size = 300
 """
 CATEGORIES: list[list[str | None]] = [["low", "middle", "high"], ["F", "M"], [str(i) for i in range(300)]]
