@@ -7,6 +7,7 @@ as ``not asked``, so that the record has a value for every attribute and nothing
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ _DEFAULT_LANGUAGE = "en"
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
-class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True, omit_defaults=True):
     """Texts for respondents; None if the specification gives none.
 
     ``language`` is that of texts without a table of languages. ``asker`` names the data collector, ``introduction`` is
@@ -43,7 +44,7 @@ class Wording(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     questions: dict[str, Text] = {}
     labels: dict[str, Labels] = {}
 
-    @property
+    @cached_property
     def languages(self) -> tuple[str, ...]:
         """All languages of the texts, the default one first."""
         others = dict.fromkeys(key for _, text in self.parts() if isinstance(text, dict) for key in text)
