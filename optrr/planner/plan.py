@@ -23,7 +23,7 @@ from optrr.allocation.allocating import Allocation
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
-from optrr.core.design import Asking, Declared, Specification
+from optrr.core.design import Asking, Declared, Specification, toml_text
 from optrr.core.display import Result, Table, brief, crossed, epsilon_text, in_json, nearness
 from optrr.core.domain import shown
 from optrr.core.errors import InvalidInput, warn
@@ -31,7 +31,7 @@ from optrr.core.provenance import Given, is_file, path_of
 from optrr.core.records import was_killed, whole_files
 from optrr.planner.device import Device
 from optrr.planner.meaning import Meaning
-from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, toml_text, verify_plan
+from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, verify_plan
 from optrr.planner.preview import REACHED, Point, Preview, allocated, people_needed, point
 from optrr.planner.question import LEAST_TOTAL, MOST_MARGIN, MOST_PEOPLE, MOST_TOTAL, Margins, Question
 from optrr.planner.statement import statement

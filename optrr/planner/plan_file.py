@@ -17,22 +17,21 @@ with the number that follows from its question.
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from optrr.core.design import Asking, Check, Verification, read_declared, toml_entry, toml_value
+from optrr.core.design import Asking, Check, Verification, read_declared, toml_text
 from optrr.core.display import SOFTWARE, amount, brief
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.core.files import load
 from optrr.core.provenance import Given, path_of
 from optrr.planner.meaning import Meaning
 from optrr.planner.preview import Point, Preview, allocated, point
-from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+from optrr.planner.question import Question
 
 FORMAT = "optrr-plan/1"
 # Maximum number of alternatives of a plan; each further total takes an allocation to recompute.
@@ -75,23 +74,18 @@ def meaning_of(preview: Preview) -> Meaning:
 
 def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
     """Return the choice with its numbers as plain values for TOML and JSON."""
-    point = preview.point
+    point, way = preview.point, preview.point.way
+    numbers = {"total": point.epsilon, "error": way.error, "error_bound": point.error_bound}
+    numbers |= {"over_bound": preview.over_bound, "margin": preview.typical_margin}
+    numbers |= {"conditional_epsilon": way.conditional_epsilon}
     return {
-        "total": float(point.epsilon),
-        "way": point.way.name,
-        "error": float(point.way.error),
-        "error_bound": float(point.error_bound),
-        "over_bound": float(preview.over_bound),
-        "margin": float(preview.typical_margin),
-        "conditional_epsilon": float(point.way.conditional_epsilon),
+        "way": way.name,
+        **{key: float(value) for key, value in numbers.items()},
         "meaning": list(meaning_of(preview).sentences()),
         "digest": asking.digest,
         "question_digest": _question_digest(preview.question),
         "tables": [{"attributes": list(t.attributes), "margin": float(t.margin)} for t in preview.tables],
-        "labels": [
-            {"name": a.name, "epsilon": float(a.epsilon), "conditional_epsilon": float(a.conditional_epsilon)}
-            for a in point.labels
-        ],
+        "labels": [label._asdict() for label in point.labels],
     }
 
 
@@ -116,8 +110,7 @@ class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     seen: tuple[SeenWay, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class RecordedPlan:
+class RecordedPlan(NamedTuple):
     """Content of a file; the numbers in ``choice`` are stated, not recomputed."""
 
     question: Question
@@ -147,12 +140,9 @@ def read_plan(path: Given) -> RecordedPlan:
     try:
         held = msgspec.convert(raw, _PlanFile)
         question = Question.from_state(held.question)
-        for each in held.seen:
-            if not (LEAST_TOTAL <= each.total <= MOST_TOTAL and 1 <= each.n <= MOST_PEOPLE):
-                raise InvalidInput(
-                    f"an alternative has total {each.total:g} and n = {each.n}; give a total from {LEAST_TOTAL:g} to "
-                    f"{MOST_TOTAL:g} nats and at least one person"
-                )
+        for seen in held.seen:
+            # a total and a number of people that no plan has are refused
+            replace(question, total=seen.total, n=seen.n)
         if len(held.seen) > MOST_SEEN:
             raise InvalidInput(f"it lists {len(held.seen)} alternatives; keep at most {MOST_SEEN}")
     except (ValueError, RecursionError) as error:
@@ -172,22 +162,19 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
     stated, recomputed = dict(_leaves(recorded.choice, "")), dict(_leaves(choice(preview, asking), ""))
     compared = [(name, stated.get(name), recomputed.get(name)) for name in {**recomputed, **stated}]
     compared += _seen_again(recorded)
-    differing = [each for each in compared if not _same(*each[1:])]
     beside = path_of(path).with_name(_DESIGN)
     if beside.exists():
-        named, saved = recorded.choice.get("digest"), None
+        named = recorded.choice.get("digest")
         try:
             saved = load(beside, limited=limited)
-            digest = saved.digest
+            compared.append((beside.name, named, saved.digest))
+            if saved.digest == named and _as_good(saved, asking, preview):
+                # another machine's solver may find another noise distribution with the same numbers
+                compared = [each for each in compared if each[0] != "digest"]
         except OptrrError as error:
-            digest = str(error)
-        compared.append((beside.name, named, digest))
-        if digest != named:
-            differing.append(compared[-1])
-        elif saved is not None and _as_good(saved, asking, preview):
-            # another machine's solver may find another noise distribution with the same numbers
-            differing = [each for each in differing if each[0] != "digest"]
-    count, how = amount(len(compared), "entry").replace("entrys", "entries"), "from the question"
+            compared.append((beside.name, named, str(error)))
+    differing = [each for each in compared if not _same(*each[1:])]
+    count, how = amount(len(compared), "number"), "from the question"
     checks = [Check("plan", count, f"{len(compared) - len(differing)} the same", how, not differing)]
     checks += [Check(name, brief(stated), brief(value), how, holds=False) for name, stated, value in differing]
     return Verification(tuple(checks), all(name != "question_digest" for name, *_ in differing))
@@ -233,26 +220,3 @@ def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
             continue
         yield f"{name}.margin", seen.margin, float(preview.margin_of(way))
         yield f"{name}.over_bound", seen.over_bound, float(way.error / preview.point.error_bound)
-
-
-# Keys that TOML takes without quotes.
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def toml_text(content: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
-    """Format plain values as TOML, in their order.
-
-    A mapping becomes a table, and a list of mappings one table each; these come after all other values, as TOML
-    requires. Other lists hold plain values, or lists of texts.
-    """
-    lines, tables = [], []
-    for key, value in content.items():
-        name = key if _BARE.fullmatch(key) else toml_value(key)
-        path = ".".join((*place, name))
-        if isinstance(value, Mapping):
-            tables.append(f"[{path}]\n{toml_text(value, (*place, name))}")
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            tables += [f"[[{path}]]\n{toml_text(each, (*place, name))}" for each in value]
-        else:
-            lines.append(toml_entry(name, value, None))
-    return "".join(f"{line}\n" for line in lines) + "".join(f"\n{table}" for table in tables)

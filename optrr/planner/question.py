@@ -4,7 +4,7 @@ A question is plain data: the page sends it as JSON, ``plan.toml`` has the same 
 as arguments. It contains nothing from people's records.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -18,14 +18,13 @@ from optrr.core.errors import InvalidInput, did_you_mean
 
 # Range of totals in nats: below it nothing can be learned from any number of people, above it privacy is weak.
 LEAST_TOTAL, MOST_TOTAL = 0.05, 20.0
-# Maximum number of people, more than live on earth.
-MOST_PEOPLE = 10**10
-# Maximum number of releases of the same people; for more, use optrr waves design.
-MOST_RELEASES = 100
+# Maximum number of people, more than live on earth, and of releases of the same people (for more, optrr waves design).
+MOST_PEOPLE, MOST_RELEASES = 10**10, 100
 # Margin in percentage points above which an estimate cannot tell anything about a proportion.
 MOST_MARGIN = 50.0
 # A margin for all tables, or of single tables by name.
 Margins = float | Mapping[str | tuple[str, ...], float]
+_SPECIFIED = ("attributes", "title", "asker", "introduction", "thanks", "language", "public")
 
 
 @dataclass(frozen=True)
@@ -55,46 +54,39 @@ class Question:
         for name in ("total", "n", "prior", "releases", "margin"):
             if isinstance(value := getattr(self, name), np.generic):
                 object.__setattr__(self, name, value.item())
-        _within("total", self.total, LEAST_TOTAL, MOST_TOTAL, "nats")
-        _within("prior", self.prior, 0.001, 0.999, "as a probability")
-        _whole("n", self.n, MOST_PEOPLE, "people")
-        _whole("releases", self.releases, MOST_RELEASES, "releases")
+        _check("total", self.total, LEAST_TOTAL, MOST_TOTAL, "nats")
+        _check("prior", self.prior, 0.001, 0.999, "as a probability")
+        _check("n", self.n, 1, MOST_PEOPLE, "people")
+        _check("releases", self.releases, 1, MOST_RELEASES, "releases")
         margins = {} if self.margin is None else {"margin": self.margin}
-        for name, value in (margins | {f"margin of {crossed(t)}": v for t, v in self.margins.items()}).items():
-            _within(name, value, 0.001, MOST_MARGIN, "percentage points; a larger margin cannot tell anything")
+        for name, points in (margins | {f"margin of {crossed(t)}": p for t, p in self.margins.items()}).items():
+            _check(name, points, 0.001, MOST_MARGIN, "percentage points; a larger margin cannot tell anything")
         if self.keep not in (None, "records"):
             raise InvalidInput(f"keep: {brief(self.keep)} is not known; give 'records', or leave it out")
         if not (self.way is None or isinstance(self.way, str)):
-            raise InvalidInput(
-                f"way: {brief(self.way)} is not a protocol; give the name of a protocol, or leave it out"
-            )
+            raise InvalidInput(f"way: {brief(self.way)} is not the name of a protocol; give one, or leave it out")
 
     @classmethod
     def of(
-        cls,
-        specification: Specification,
-        learn: WorkloadLike = "marginals",
-        margins: Margins | None = None,
-        **choices: Any,
+        cls, given: Specification, learn: WorkloadLike = "marginals", margins: Margins | None = None, **choices: Any
     ) -> "Question":
         """Build the question from tables by name, or as for :func:`optrr.allocate`.
 
         ``choices`` are the other fields. Attributes that no table needs are left out. ``margins`` is a margin of every
         table, or one of each table by name.
         """
-        workload = workload_of(learn, specification.domain)
+        workload = workload_of(learn, given.domain)
         needed = {name for table in workload.tables for name in table.attributes}
-        left_out = tuple(name for name in specification.domain.names if name not in needed)
-        if left_out or any(None in a.categories[:-1] for a in specification.domain):
+        left_out = tuple(name for name in given.domain.names if name not in needed)
+        if left_out or any(None in a.categories[:-1] for a in given.domain):
             # in a plan's file, the missing value is the last category
-            content = specification.record()
-            kept = [attribute for attribute in content["attributes"] if attribute["name"] in needed]
-            specification = declared(content | {"attributes": kept})
+            content = given.record()
+            given = declared(content | {"attributes": [a for a in content["attributes"] if a["name"] in needed]})
         if isinstance(margins, Mapping):
             choices["margins"] = {_table_of(workload, named): points for named, points in margins.items()}
         elif margins is not None:
             choices["margin"] = margins
-        return cls(specification, workload, left_out=left_out, **choices)
+        return cls(given, workload, left_out=left_out, **choices)
 
     @classmethod
     def from_state(cls, state: Any) -> "Question":
@@ -108,28 +100,22 @@ class Question:
         choices = {name: given.pop(name) for name in _CHOICES if name in given}
         learn, margins = given.pop("learn", "marginals"), given.pop("margins", {})
         if not isinstance(margins, Mapping):
-            raise InvalidInput(
-                f"margins: {brief(margins)}; give an object, with ± percentage points for each table's name"
-            )
+            raise InvalidInput(f"margins: {brief(margins)}; give ± percentage points for each table's name")
         if unknown := [key for key in given if key not in _SPECIFIED]:
             known = (*_SPECIFIED, "learn", "margins", *_CHOICES)
-            raise InvalidInput(
-                f"key {brief(unknown[0])} of the question is unknown"
-                + (did_you_mean(str(unknown[0]), known) or f"; the keys are {', '.join(known)}")
-            )
+            hint = did_you_mean(str(unknown[0]), known) or f"; the keys are {', '.join(known)}"
+            raise InvalidInput(f"key {brief(unknown[0])} of the question is unknown{hint}")
         specification = declared(given)
         return cls.of(specification, _tables(learn, specification.domain), margins, **choices)
 
     def state(self) -> dict[str, Any]:
         """Return plain values for JSON and TOML without defaults."""
-        chosen = {name: getattr(self, name) for name in _CHOICES}
-        margins = {" × ".join(table): points for table, points in self.margins.items()}
-        return {
-            **self.specification.record(),
-            "learn": self.learn.word or [list(t.attributes) for t in self.learn.tables],
-            **{name: value for name, value in chosen.items() if value is not None},
-            **({"margins": margins} if margins else {}),
+        tables = self.learn.word or [list(t.attributes) for t in self.learn.tables]
+        chosen = {name: getattr(self, name) for name in _CHOICES} | {
+            "margins": {" × ".join(table): points for table, points in self.margins.items()} or None
         }
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return {**self.specification.record(), "learn": tables, **given}
 
     @property
     def domain(self) -> Domain:
@@ -149,9 +135,8 @@ class Question:
     def margins_text(self) -> str:
         """The required margins in words."""
         own = [f"{crossed(table)} ± {points:g}" for table, points in self.margins.items()]
-        if self.margin is None:
-            return f"{', '.join(own)} points"
-        return f"{', '.join([*own, 'all other tables' if own else 'every table'])} ± {self.margin:g} points"
+        others = "all other tables" if own else "every table"
+        return ", ".join([*own, *([] if self.margin is None else [f"{others} ± {self.margin:g}"])]) + " points"
 
     def at(self, total: float) -> "Question":
         """Return the question with another total."""
@@ -160,44 +145,38 @@ class Question:
 
 # Fields that stand beside the attributes and the tables; all have defaults.
 _CHOICES = tuple(f.name for f in fields(Question) if f.name not in ("specification", "learn", "margins", "left_out"))
-_SPECIFIED = ("attributes", "title", "asker", "introduction", "thanks", "language", "public")
 
 
-def _tables(learn: object, domain: Domain) -> WorkloadLike:
-    """Parse tables of a state: a workload's name, or lists of attributes.
-
-    A path is refused, because it would be read from this machine's disk.
-    """
+def _tables(learn: Any, domain: Domain) -> WorkloadLike:
+    """Parse tables of a state: a workload's name, or lists of attributes; a path would be read from this machine's disk."""
     if isinstance(learn, str) and learn in WORKLOADS:
         return learn
     if not isinstance(learn, list) or not all(
         isinstance(t, list) and t and all(isinstance(name, str) for name in t) for t in learn
     ):
-        raise InvalidInput(
-            f"``workload``: {brief(learn)}; give {' or '.join(map(repr, WORKLOADS))}, or a list of tables, each a list of names"
-        )
-    tables: Iterable[list[str]] = learn
-    for name in (name for table in tables for name in table):
+        known = " or ".join(map(repr, WORKLOADS))
+        raise InvalidInput(f"``workload``: {brief(learn)}; give {known}, or a list of tables, each a list of names")
+    for name in (name for table in learn for name in table):
         domain.index(name)
-    return [tuple(table) for table in tables]
+    return [tuple(table) for table in learn]
 
 
 def _table_of(workload: Workload, named: str | tuple[str, ...]) -> tuple[str, ...]:
     """Return the attributes of a table of the workload, in its order."""
     names = {part.strip() for part in named.split("×")} if isinstance(named, str) else set(named)
+    title = named if isinstance(named, str) else " × ".join(named)
     tables = [table.attributes for table in workload.tables]
-    titled = [table for table in tables if " × ".join(table) == named]
+    titled = [table for table in tables if " × ".join(table) == title]
     if found := titled or [table for table in tables if set(table) == names]:
         return found[0]
-    title = named if isinstance(named, str) else " × ".join(named)
     raise InvalidInput(f"margin of {shown(title)}: it is not a table to estimate; add the table, or leave it out")
 
 
-def _within(name: str, value: object, least: float, most: float, unit: str) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidInput(f"{name} = {brief(value)}: give a number from {least:g} to {most:g}, {unit}")
-
-
-def _whole(name: str, value: object, most: int, unit: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise InvalidInput(f"{name} = {brief(value)}: give a whole number of {unit} from 1 to {most}")
+def _check(name: str, value: object, least: float, most: float, unit: str) -> None:
+    """Raise InvalidInput for a number out of range, and for a fraction if the range ends at a whole number."""
+    if not isinstance(value, type(most) | int) or isinstance(value, bool) or not least <= value <= most:
+        whole = isinstance(most, int)
+        kind, tail = (f"whole number of {unit}", "") if whole else ("number", f", {unit}")
+        raise InvalidInput(
+            f"{name} = {brief(value)}: give a {kind} from {least:g} to {most if whole else f'{most:g}'}{tail}"
+        )

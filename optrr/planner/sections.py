@@ -7,7 +7,7 @@ fragments. Interpolated numbers have ≈ and two digits, exact ones four.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -115,17 +115,9 @@ class Shown:
         """Macros of the template with the values of this page."""
         figures = Figures(self.preview is not None and self.preview.point.exact)
         values = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
-        values |= {"rule": RULE, "most_margin": MOST_MARGIN}
-        helpers = (
-            crossed,
-            digits,
-            epsilon_text,
-            interval_text,
-            meaning_of_rule,
-            people_text,
-            python_lines,
-            typical_margin,
-        )
+        values |= {"rule": RULE, "most_margin": MOST_MARGIN, "languages": LANGUAGES, "infinite": math.inf}
+        helpers = [crossed, digits, epsilon_text, interval_text, meaning_of_rule, people_text, python_lines, promise]
+        helpers += [category_word, changed_of_hundred, changed_text, example, name_of, typical_margin, words_of]
         template = page_environment("optrr.planner").get_template("answer.html")
         return template.make_module(values | {each.__name__: each for each in helpers})
 
@@ -137,41 +129,9 @@ class Shown:
         return Meaning(self.question.total, self.question.prior, None, self.question.releases)
 
     @property
-    def told(self) -> list[str]:
-        """Sentences for respondents, about all releases together first."""
-        spent = sum_of_epsilons([self.meaning.total] * self.question.releases)
-        return [promise(spent), example(spent), *self.meaning.sentences()]
-
-    @property
-    def changes(self) -> list[str]:
-        """How many of 100 answers chance replaces, for the first answer of each question."""
-        labels = self.preview.point.labels if self.preview else ()
-        if not labels:
-            changed = changed_text("yes", changed_of_hundred(2, self.meaning.total), "no")
-            return [f"If one question with the answers “yes” and “no” used the whole ε: {changed}"]
-        said = []
-        for label in labels[:_MOST_ROWS]:
-            attribute = self.question.domain[label.name]
-            first, other = map(category_word, attribute.texts[:2])
-            number = changed_of_hundred(attribute.size, label.epsilon)
-            said.append(f"{label.name}: {changed_text(first, number, other if attribute.size == 2 else None)}")
-        return said
-
-    @property
-    def notes(self) -> list[str]:
-        """What is missing in the texts for respondents."""
-        wording, notes = self.question.specification.wording, []
-        if missing := [name for name in self.question.domain.names if name not in wording.questions]:
-            notes.append(f"Without a wording, respondents read the short name: {', '.join(missing[:_MOST_WAYS])}.")
-        for language in wording.languages:
-            own = f"the page's own texts in {name_of(language)}"
-            if language.split("-")[0] not in LANGUAGES:
-                notes.append(f"Respondents read {own} in English: there is no translation.")
-            elif not words_of(language).reviewed:
-                notes.append(
-                    f"Not reviewed: {own} are drafts by a machine. Let someone who speaks the language read them."
-                )
-        return notes
+    def spent(self) -> float:
+        """ε of all releases in nats, rounded up."""
+        return sum_of_epsilons([self.meaning.total] * self.question.releases)
 
     @property
     def frontier(self) -> Markup:
@@ -194,28 +154,17 @@ class Shown:
         return {point.total for point in self.curve} >= set(LADDER)
 
     @property
-    def remedy(self) -> str:
-        """Number of people with which tables that cannot tell anything would."""
-        question = self.question
-        if not question.has_margins:
-            question = Question(question.specification, question.learn, margin=_USEFUL)
+    def remedy(self) -> tuple[float, str]:
+        """Number of people with which tables that cannot tell anything would, and what they would reach."""
+        question = self.question if self.question.has_margins else replace(self.question, margin=_USEFUL)
         needed = people_needed(question, self.preview.point) if self.preview else math.inf
-        known = (
-            f"; about {two_digits_up(needed):,} people would give {question.margins_text}" if needed < math.inf else ""
-        )
-        return f"Ask more people, raise ε, or merge answers{known}."
+        return needed if math.isinf(needed) else two_digits_up(needed), question.margins_text
 
     @property
-    def ways(self) -> list[tuple[Strategy, str]]:
-        """The best protocols, and the chosen one, each with the reason against it."""
+    def ways(self) -> list[Strategy]:
+        """The best protocols, and the chosen one."""
         found = self.preview.point.ways if self.preview else ()
-        shown = [*found[:_MOST_WAYS], *(way for way in found[_MOST_WAYS:] if way.name == self.question.way)]
-        return [(way, self._refusal(way)) for way in shown]
-
-    def _refusal(self, way: Strategy) -> str:
-        if self.question.keep is not None and not way.keeps_records:
-            return "it keeps no records, but tables outside the list must be possible later"
-        return "" if math.isfinite(way.error) else "it cannot estimate every table"
+        return [*found[:_MOST_WAYS], *(way for way in found[_MOST_WAYS:] if way.name == self.question.way)]
 
 
 def python_lines(question: Question) -> list[str]:

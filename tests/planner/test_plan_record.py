@@ -21,10 +21,10 @@ from plan_questions import alike, random_question
 
 import optrr
 from optrr.cli.main import run
-from optrr.core.design.specification import read_specification
+from optrr.core.design.specification import read_specification, toml_text
 from optrr.planner import plan as plan_module
 from optrr.planner.plan import Plan
-from optrr.planner.plan_file import SeenWay, read_plan, toml_text, verify_plan
+from optrr.planner.plan_file import SeenWay, read_plan, verify_plan
 from optrr.planner.preview import HALF_WIDTH, Preview, point
 from optrr.planner.question import Question
 from optrr.survey.preparing import prepared

@@ -39,8 +39,7 @@ from .specification import parse_attributes as parse_attributes
 from .specification import read_declared as read_declared
 from .specification import read_specification as read_specification
 from .specification import refuse_specification as refuse_specification
-from .specification import toml_entry as toml_entry
-from .specification import toml_value as toml_value
+from .specification import toml_text as toml_text
 from .verification import LAST_PLACES as LAST_PLACES
 from .verification import SAME as SAME
 from .verification import Check as Check

@@ -181,6 +181,24 @@ def _toml_key(key: str) -> str:
     return key if _BARE_KEY.fullmatch(key) else toml_value(key)
 
 
+def toml_text(content: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
+    """Format plain values as TOML, in their order.
+
+    A mapping becomes a table, and a list of mappings one table each; these come after all other values, as TOML
+    requires. Other lists hold plain values, or lists of texts.
+    """
+    lines, tables = [], []
+    for key, value in content.items():
+        inside = (*place, _toml_key(key))
+        if isinstance(value, Mapping):
+            tables.append(f"\n[{'.'.join(inside)}]\n{toml_text(value, inside)}")
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            tables += [f"\n[[{'.'.join(inside)}]]\n{toml_text(each, inside)}" for each in value]
+        else:
+            lines.append(f"{toml_entry(inside[-1], value, None)}\n")
+    return "".join(lines + tables)
+
+
 # Keys that TOML reads without quotes.
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # Digits of a number that a message shows.
