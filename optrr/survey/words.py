@@ -32,15 +32,11 @@ class _Translated(Words):
         self._locale = locale
         self.language, self.direction = locale.language, locale.text_direction
         self.reviewed = UNREVIEWED not in catalog.header_comment
-        self._messages = {_forms(m.id)[0]: _forms(m.string) for m in catalog if m.id and all(_forms(m.string))}
+        self.messages = {_forms(m.id)[0]: _forms(m.string) for m in catalog if m.id and all(_forms(m.string))}
         form = c2py(catalog.plural_expr)
         # from the plural category of a number, which Intl.PluralRules and Babel name alike, to its form
         self.plurals = {locale.plural_form(n): form(n) for n in _COUNTS}
         self.plurals.setdefault("other", catalog.num_plurals - 1)
-
-    def forms(self, text: str) -> tuple[str, ...]:
-        """Return the translation of a text, or its plural forms."""
-        return self._messages.get(text, (text,))
 
     def form(self, count: int) -> int:
         """Return the index of the plural form for a number."""
@@ -50,10 +46,6 @@ class _Translated(Words):
         """Format a number, by default with at most three decimals."""
         pattern = "#,##0.###" if decimals is None else f"#,##0.{'0' * decimals}".rstrip(".")
         return format_decimal(value, pattern, self._locale, numbering_system="latn")
-
-    def record(self) -> dict[str, Any]:
-        """Return the catalogue for the page."""
-        return {**_record(self), "plurals": self.plurals, "messages": self._messages}
 
 
 def words_of(language: str) -> Words:
@@ -65,8 +57,7 @@ def words_of(language: str) -> Words:
 def words_record(language: str) -> dict[str, Any]:
     """Return the catalogue of a language as the page loads it."""
     words = words_of(language)
-    english = {**_record(words), "plurals": {"one": 0, "other": 1}, "messages": {}}
-    return words.record() if isinstance(words, _Translated) else english
+    return {key: getattr(words, key) for key in ("language", "direction", "plurals", "messages")}
 
 
 def name_of(language: str) -> str:
@@ -81,10 +72,6 @@ def name_of(language: str) -> str:
 def _translated(language: str) -> _Translated:
     with (files(__package__) / "locale" / f"{language}.po").open("rb") as file:
         return _Translated(Locale(language), read_po(file, language))
-
-
-def _record(words: Words) -> dict[str, Any]:
-    return {"language": words.language, "direction": words.direction}
 
 
 def _forms(string: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -124,6 +124,17 @@ def test_drafts_are_not_called_reviewed():
     assert not any(words_of(language).reviewed for language in TRANSLATED)
 
 
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_every_translated_plural_is_found(language):
+    words = words_of(language)
+    for message in catalogue(language):
+        if isinstance(message.id, tuple) and all(message.string):
+            for count in (0, 1, 2, 5, 11, 100):
+                given = dict.fromkeys(set(PLACEHOLDER.findall(" ".join(message.id))) - {"count"}, "x")
+                found = message.string[words.form(count)].format(count=words.number(count), **given)
+                assert words.plural(*message.id, count, **given) == found
+
+
 def test_plurals_in_english():
     assert ENGLISH.plural("{count} answer is missing", "{count} answers are missing", 1) == "1 answer is missing"
     assert (

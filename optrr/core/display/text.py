@@ -181,29 +181,27 @@ class Words:
     """
 
     language, direction, reviewed = "en", "ltr", True
+    # translations, one for each plural form, by the English text; and the forms by their plural categories
+    messages: Mapping[str, tuple[str, ...]] = {}
+    plurals: Mapping[str, int] = {"one": 0, "other": 1}
 
     def __call__(self, text: str, /, **values: object) -> str:
         """Translate a text and fill in the values."""
-        return self._filled(self.forms(text)[0], values)
+        return self._filled(self.messages.get(text, (text,))[0], values)
 
     def plural(self, one: str, many: str, count: int, **values: object) -> str:
         """Translate the text for this ``{count}``."""
-        forms = self.forms(one)
-        return self._filled(
-            forms[self.form(count)] if len(forms) > 1 else (one if count == 1 else many), {"count": count, **values}
-        )
-
-    def number(self, value: float, decimals: int | None = None) -> str:
-        """Format a number, by default with at most three decimals."""
-        return f"{value:,.{decimals}f}" if decimals is not None else f"{value:,.3f}".rstrip("0").rstrip(".")
-
-    def forms(self, text: str) -> tuple[str, ...]:
-        """Return the translation of a text, or its plural forms."""
-        return (text,)
+        forms = self.messages.get(one)
+        text = (many if count != 1 else one) if forms is None else forms[self.form(count)]
+        return self._filled(text, {"count": count, **values})
 
     def form(self, count: int) -> int:
         """Return the index of the plural form for a number."""
         return int(count != 1)
+
+    def number(self, value: float, decimals: int | None = None) -> str:
+        """Format a number, by default with at most three decimals."""
+        return f"{value:,.{decimals}f}" if decimals is not None else f"{value:,.3f}".rstrip("0").rstrip(".")
 
     def _filled(self, text: str, values: Mapping[str, object]) -> str:
         said = {name: self.number(v) if isinstance(v, int | float) else v for name, v in values.items()}
