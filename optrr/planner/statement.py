@@ -15,7 +15,6 @@ from optrr.core.display import (
     SOFTWARE,
     Words,
     changed_text,
-    epsilon_text,
     example,
     factor_text,
     page_environment,
@@ -30,7 +29,7 @@ from optrr.planner.question import MOST_MARGIN
 # Maximum numbers of tables of several questions, of alternatives, and of those that people considered.
 _CROSSED, _COMPARED, _SEEN = 6, 5, 2
 # Printed lines for all questions, and of one; characters of a line; maximum numbers of characters and of answers.
-_LINES, _OF_EACH, _WIDTH, _QUESTION, _ANSWERS = 25, (2, 3), 46, 120, 6
+_LINES, _OF_EACH, _WIDTH, _QUESTION, _ANSWERS = 30, (2, 3), 46, 100, 6
 # A number this near to a whole one is that number: doubles err by less.
 _WHOLE = 1e-9
 
@@ -41,12 +40,15 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     once = max(point.epsilon, device.epsilon)
     conditional = max([device.conditional, *(each for *_, each in asking.budgets)]) if asking.budgets else once
     spent, known = (sum_of_epsilons([e] * question.releases) for e in (once, min(once, conditional)))
-    words, rows = _words(question.specification.wording.languages[0]), list(_rows(preview, asking))
+    words, rows = _words(question.specification.wording.languages[0]), [*_rows(preview, asking)]
     crossings = [table for table in preview.tables if len(table.attributes) > 1]
     ways = [point.way, *(way for way in point.ways if way.name != point.way.name)]
     bare = math.fsum(t.weight * (1 - 1 / t.cells(question.domain)) for t in question.learn.tables)
+    left = _LINES - 2 * (question.releases > 1) - len(seen[:_SEEN]) - _lines(reason[:280], 90)
+    fitting, spare = _fitting(rows, left - (2 + math.ceil(len(crossings[:_CROSSED]) / 2) if crossings else 0))
     values = {
-        "rows": _fitting(rows, len(crossings)),
+        "rows": fitting,
+        "spare": spare,
         "crossings": crossings[:_CROSSED],
         "more_crossings": max(0, sum(len(t.attributes) > 1 for t in question.learn.tables) - _CROSSED),
         "drawn": len({query.attributes for query in asking.queries}) > 1,
@@ -78,7 +80,7 @@ def margin_text(points: float) -> str:
 
 def nats_text(epsilon: float) -> str:
     """Round ε up to three decimals."""
-    return epsilon_text(epsilon, 3).rstrip("0").rstrip(".")
+    return f"{math.ceil(1000 * epsilon - _WHOLE) / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def percent_up(chance: float) -> int:
@@ -124,15 +126,20 @@ def _rows(preview: Preview, asking: Asking) -> Iterator[dict[str, Any]]:
         }
 
 
-def _fitting(rows: Sequence[dict[str, Any]], crossings: int) -> list[dict[str, Any]]:
-    """Return the first rows that fit on the sheets; capitals and East Asian characters are wide."""
-    left, out = _LINES - (2 + math.ceil(min(crossings, _CROSSED) / 2) if crossings else 0), []
-    for row in rows:
+def _fitting(rows: Sequence[dict[str, Any]], left: int) -> tuple[Sequence[dict[str, Any]], int]:
+    """Return the first rows that fit on so many lines, and the lines that are left."""
+    for k, row in enumerate(rows):
         printed = f"1. {row['text']} ({', '.join(row['answers'][:_ANSWERS])})"
-        wide = sum(1 + (c.isupper() or east_asian_width(c) in "WF") for c in printed)
-        left -= min(max(math.ceil(wide / _WIDTH), _OF_EACH[0]), _OF_EACH[1])
-        out += [row] if left >= 0 else []
-    return out
+        lines = min(max(_lines(printed, _WIDTH), _OF_EACH[0]), _OF_EACH[1])
+        if lines > left:
+            return rows[:k], 0
+        left -= lines
+    return rows, left
+
+
+def _lines(text: str, width: int) -> int:
+    """Count the lines of a text; capitals and East Asian characters are wide."""
+    return math.ceil(sum(1 + (c.isupper() or east_asian_width(c) in "WF") for c in text) / width)
 
 
 def _words(language: str) -> Words:

@@ -69,14 +69,14 @@ def test_what_an_observer_can_believe_follows_from_the_total(total: float, prior
     page, text = read(plan)
     factor = math.exp(releases * plan.point.epsilon)
     after = 100 * prior * factor / (1 - prior + prior * factor)
-    (said,) = numbers(r"chance at (\d+) percent at most", text) or [100]
+    (said,) = numbers(r"raise this chance to (\d+) percent at most", text) or [100]
     assert after <= said + 1e-6 and said < after + 1 + 1e-6
     even = 100 * factor / (1 + factor)
     (told,) = numbers(r"at most (\d+) percent sure", page.quotes[0]) or [100]
     assert even <= told + 1e-6 and told < even + 1 + 1e-6
     largest = math.exp(releases * max(each for *_, each in plan.asking.budgets))
     known = 100 * prior * largest / (1 - prior + prior * largest)
-    knowing = (numbers(r"put it at (\d+) percent at most\.", text) or [said])[0]
+    knowing = (numbers(r"raise it to (\d+) percent at most\.", text) or [said])[0]
     assert known <= knowing + 1e-6 and knowing < known + 1 + 1e-6
     (times,) = numbers(r"is at most ([\d,.]+?) times as likely", text.replace(",", ""))
     assert factor <= times * (1 + 1e-12) and times < factor * 1.0101
@@ -98,9 +98,13 @@ def test_local_queries_state_what_is_sent() -> None:
     assert sizes["theft"] == 1 and k > 1
     _, theft, street = page.all_tables[0]
     assert f"{math.floor(100 / (1 + gain))} are recorded as “no”" in theft[1]
-    assert f"{math.floor(100 * (30 - k) / (30 - k + k * gain))} send {k} of 30 answers without their own" in street[1]
+    assert f"{k} of the 30 answers are sent" in street[1]
+    assert (
+        f"for {math.floor(100 * (30 - k) / (30 - k + k * gain))} of 100 people, their own is not among them"
+        in street[1]
+    )
     assert "Chance picks one question for each person" in text and "chance picks those" in page.quotes[0]
-    assert "planned only" in text
+    assert re.search(r"\(chosen\)[^(]*percentage pointsno", text)
 
 
 @pytest.mark.slow
@@ -141,7 +145,7 @@ def test_what_is_not_protected_is_the_list_of_the_security_page() -> None:
 def test_what_the_plan_does_not_know_has_room_to_write() -> None:
     page, text = read(optrr.plan({"a": 2}, 1.0))
     lines = [given for tag, given in page.with_attributes if given.get("class") == "line"]
-    assert len(lines) == 9 and "Minors: up to which age" in text
+    assert len(lines) == 18 and "Minors: under which age" in text
     assert not re.search(r"\bodds\b|mechanism|conditional epsilon|table", text)
     asked = optrr.plan(optrr.Specification.of({"a": 2}), 1.0, reason="The board asked for it.")
     assert "Reason: The board asked for it." in read(asked)[1]
@@ -151,12 +155,12 @@ def test_alternatives_that_were_considered_are_listed() -> None:
     question = random_question(0)
     seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.34, math.inf) for k in range(6)]
     page, text = read(Plan.of(question, "", seen))
-    rows = [row for row in page.all_tables[1] if ", with 10" in row[0]]
+    rows = [row for row in page.all_tables[1] if "(10" in row[0]]
     assert [row[1:3] for row in rows] == [
         ["0.5 nats", "± 12.4 percentage points"],
         ["1.5 nats", "± 12.4 percentage points"],
     ]
-    assert re.search(r"\d more alternatives: see plan.toml", text)
+    assert re.search(r"\d more alternatives: see the file plan.toml", text)
     assert page.all_tables[1][-1][0].startswith("No protection")
 
 
@@ -192,6 +196,27 @@ def test_the_text_to_read_out_is_in_the_language_of_the_survey() -> None:
     (quote,) = (given for tag, given in page.with_attributes if tag == "blockquote")
     assert (quote["lang"], quote["dir"]) == ("de", "ltr")
     assert "translated by a machine" in text
+
+
+def test_sentences_to_read_out_are_apart() -> None:
+    for way in ("sampling", "optimum"):
+        plan = optrr.plan(SCHOOL, 2.0, protocol=way).meant(releases=2)
+        assert not re.search(r"[.:]\w", read(plan)[0].quotes[0])
+
+
+def test_answers_have_their_labels_and_questions_their_conditions() -> None:
+    wanted = {
+        "attributes": [
+            {"name": "theft", "categories": ["yes", "no"], "labels": ["Yes, once or more", "No"]},
+            {"name": "told", "categories": ["not asked", "yes", "no"], "ask_if": {"theft": ["yes"]}},
+        ],
+        "margins": {"theft": 4},
+    }
+    page, _ = read(Plan.of(Question.from_state(wanted)))
+    _, theft, told = page.all_tables[0]
+    assert "(Yes, once or more, No)" in theft[0] and "would say “Yes, once or more”" in theft[1]
+    assert "(yes, no; only if 1 is yes)" in told[0] and "would say “yes”" in told[1]
+    assert "(required ± 4)" in theft[2] and "required" not in told[2]
 
 
 def plan_of(rng: np.random.Generator, questions: int, tables: int, letter: str = "") -> Plan:
