@@ -135,10 +135,9 @@ class _AnswerBody(_ReportFrame, kw_only=True):
 
 
 class ReportReader:
-    """Reader of reports of one design and one wording.
+    """Reader of reports of one design, by its attributes or its deployment, and one wording.
 
-    ``over`` are the attributes of the design's records, or its deployment. The deployment file contains the digest of
-    the design. ``signer`` has signed the ids of invited reports.
+    ``signer`` has signed the ids of invited reports.
     """
 
     def __init__(self, identity: str, wording: str, over: Domain | Deployed, signer: Signer | None = None) -> None:

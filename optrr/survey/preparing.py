@@ -50,8 +50,6 @@ from optrr_solvers import SolveOptions
 
 # Maximum compressed bytes of a page's deployment file, as many as a picture has. A larger mechanism is solved again.
 _MOST_BYTES = 1 << 18
-# Missing texts that a warning lists.
-_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +132,7 @@ class Survey:
         labelled = [name for name in names if name not in boxes and name not in form.get("numbers", {})]
         for language in wording.languages[len(wording.languages) == 1 :]:
             if lack := wording.lacking(language, labelled):
-                more = f" and {len(lack) - _LISTED} others" if len(lack) > _LISTED else ""
-                out.append(
-                    f"respondents who read {language} find other texts there; add {', '.join(lack[:_LISTED])}{more}"
-                )
+                out.append(f"respondents who read {language} find other texts there; add {', '.join(lack)}")
         drafts = [name for name in wording.languages if not words_of(name).reviewed]
         if drafts:
             unread = "machine drafts that no speaker has reviewed; let one read the page before the survey begins"
@@ -235,7 +230,7 @@ def _save_first(made: Design, file: Path) -> None:
 
 
 def _unchanged(chosen: Design, file: Given) -> tuple[Design, Deployed]:
-    """Return the deployment of exactly this design, whose mechanism estimates must use."""
+    """Return the deployment of this design and no other, as its mechanism makes the estimates."""
     fitted = fitted_deployment(chosen, _MOST_BYTES)
     if fitted.anew:
         raise InvalidInput(

@@ -26,10 +26,7 @@ _IDLE_SECONDS, _ENDING_SECONDS = 15, 20
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a listening socket; port 0 takes a free one.
-
-    Raises InvalidInput if that fails.
-    """
+    """Open a listening socket, of a free port for port 0; raise InvalidInput if that fails."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
