@@ -289,6 +289,13 @@ def test_a_link_survives_a_reload_and_a_lost_answer(home: Any, invited: Server, 
     page.get_by_role("button", name="Start").click()
     page.get_by_text("The survey could not be reached").wait_for()
     page.unroute("**/invitations")
+    # a network's sign-in page, and a signature of something else
+    for body in ("<h1>Wi-Fi</h1>", json.dumps({"signature": "12" * 256})):
+        page.route("**/invitations", lambda route, _, body=body: route.fulfill(body=body))
+        page.locator("[role=alert]").evaluate("alert => alert.replaceChildren()")
+        page.get_by_role("button", name="Start").click()
+        page.get_by_text("The answer came from somewhere else").wait_for()
+        page.unroute("**/invitations")
     # the link is gone from the address; the browser goes on where it was
     page.reload()
     answer(page, 0, 1)

@@ -224,7 +224,7 @@ function startView() {
     mark(box, mistake, box.checked ? null : t("Without your consent nothing is sent."));
     if (!box.checked) return box.focus();
     press.disabled = true;
-    const problem = await admitted();
+    const problem = await admitted().catch(() => t("The answer came from somewhere else. Does this network ask you to sign in first?"));
     press.disabled = false;
     if (problem === null) show(() => questionView(0));
     else if (problem) failure.replaceChildren(problem);
