@@ -233,8 +233,9 @@ const { blind, unblind } = await import(`${folder}/invitation.js`);
 const { draw, readDeployment } = await import(`${folder}/optrr.js`);
 const deployment = await readDeployment(await (await fetch(`${address}/sampler.json`)).arrayBuffer());
 const { digest: wording, invitations: key } = await (await fetch(`${address}/survey.json`)).json();
+const headers = { "Content-Type": "application/json" };
 const post = async (path, content) =>
-  (await fetch(`${address}/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) })).json();
+  (await fetch(`${address}/${path}`, { method: "POST", headers, body: JSON.stringify(content) })).json();
 const names = deployment.attributes.map(({ name }) => name);
 async function answer({ token, codes }) {
   const id = [...crypto.getRandomValues(new Uint8Array(16))].map((x) => x.toString(16).padStart(2, "0")).join("");
@@ -242,12 +243,14 @@ async function answer({ token, codes }) {
   const { signature } = await post("invitations", { token, blinded });
   const invitation = await unblind(key, id, secret, signature);
   const answers = Object.fromEntries(names.map((name, i) => [name, deployment.attributes[i].categories[codes[i]]]));
-  return { report: { format: "optrr-report/1", design: deployment.design, id, ...draw(deployment, answers), wording, invitation }, blinded };
+  const drawn = draw(deployment, answers);
+  return { report: { format: "optrr-report/1", design: deployment.design, id, ...drawn, wording, invitation }, blinded };
 }
 const made = [];
 for (const person of people) made.push(await answer(person));
 // reports arrive in another order than their tokens
-for (const { report } of made.sort(() => Math.random() - 0.5)) if (!(await post("reports", report)).kept) throw new Error("refused");
+for (const { report } of made.sort(() => Math.random() - 0.5))
+  if (!(await post("reports", report)).kept) throw new Error("refused");
 process.stdout.write(JSON.stringify(made));
 """
 # Of 20 people: were bullied by their boss, by peers, were not bullied, or do not say.
@@ -403,17 +406,16 @@ def published(browser: Any, seen: Witness, language: str, folder: Path) -> None:
     context = seen.watch(browser.new_context(viewport=PHONE, base_url=seen.address, bypass_csp=True))
     page = context.new_page()
     page.goto("/results")
-    usable(page, "en", 5)
+    if language == "de":
+        usable(page, "en", 5)
     page.get_by_label("Token").fill(seen.server.token)
     page.keyboard.press("Enter")
     page.locator(f"nav a[lang={language}]").click()
     page.locator(f"html[lang={language}]").wait_for()
     words = words_of(language)
-    for view in ("closed", "open"):
-        if view == "open":
-            for summary in page.locator("summary").all():
-                summary.click()
-        usable(page, language)
+    for summary in page.locator("summary").all():
+        summary.click()
+    usable(page, language)
     assert page.get_by_text(words.plural("Results from {count} report.", "Results from {count} reports.", 200)).count()
     assert page.locator(".intervals").count() >= 1
     with page.expect_download() as download:
@@ -444,90 +446,111 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
         yield seen
 
 
+class Listener(Person):
+    """A person who uses the keyboard alone, and hears the page: every view is checked for what is read out."""
+
+    def __init__(self, page: Any, language: str, specification: dict[str, Any]) -> None:
+        super().__init__(page, language)
+        self.texts = {a["name"]: a["question"][language] for a in specification["attributes"]}
+
+    def key(self, key: str, selector: str) -> None:
+        """Reach an element, and press a key there."""
+        browsers.tab_to(self.page, selector)
+        self.page.keyboard.press(key)
+
+    def hears(self, *lines: str) -> None:
+        """Check that these lines are in the accessibility tree, and that the view is usable."""
+        said = tree(self.page)
+        assert not [line for line in lines if line not in said], said
+        usable(self.page, self.words.language)
+
+    def hears_mistake(self, selector: str, text: str) -> None:
+        """Check the description of a field with a mistake."""
+        field = self.page.locator(selector)
+        assert field.get_attribute("aria-invalid") == "true"
+        assert self.page.locator(f"#{field.get_attribute('aria-describedby')}").inner_text() == self.words(text)
+        self.hears(self.words(text))
+
+    def hears_question(self, name: str, k: int, role: str = "radiogroup", progress: str = "{k} of {n}") -> None:
+        """Check a question's heading, which has the focus, its progress and its group."""
+        text = self.texts[name]
+        self.page.wait_for_function(
+            "x => document.activeElement.id === 'question' && document.activeElement.innerText === x", arg=text
+        )
+        described = self.page.locator("#question").get_attribute("aria-describedby")
+        assert self.page.locator(f"#{described}").inner_text() == self.words(f"Question {progress}", k=k, n=5)
+        self.hears(f'heading "{text}" [level=2]', f'{role} "{text}"')
+
+    def goes_on(self) -> None:
+        """Press the button that leads on."""
+        self.key("Enter", "form button[type=submit]")
+
+
 @pytest.mark.parametrize("language", ["de", "ar", "ja"])
 def test_every_view_is_usable_by_keyboard_and_by_ear(browser: Any, workplace: Witness, language: str) -> None:
     context = workplace.watch(browser.new_context(viewport=PHONE, locale=language, base_url=workplace.address))
     page = context.new_page()
     page.goto("/")
     page.locator("#consent").wait_for()
-    words, keys = words_of(language), page.keyboard
-    texts = {name: next(iter(t for k, t in a["question"].items() if k == language)) for name, a in by_name(workplace)}
-
-    def tab_and(key: str, selector: str) -> None:
-        browsers.tab_to(page, selector)
-        keys.press(key)
-
-    def heard(*lines: str) -> None:
-        said = tree(page)
-        assert not [line for line in lines if line not in said], said
-        usable(page, language)
-
-    def described(selector: str, text: str) -> None:
-        field = page.locator(selector)
-        assert field.get_attribute("aria-invalid") == "true"
-        assert page.locator(f"#{field.get_attribute('aria-describedby')}").inner_text() == text
-
-    def asked(name: str, k: int, count: int, at_most: bool = False, role: str = "radiogroup") -> None:
-        page.wait_for_function(
-            "x => document.activeElement.id === 'question' && document.activeElement.innerText === x", arg=texts[name]
-        )
-        progress = words("Question {k} of at most {n}" if at_most else "Question {k} of {n}", k=k, n=count)
-        heard(f'heading "{texts[name]}" [level=2]', progress, f'{role} "{texts[name]}"')
-
-    heard(f'heading "{workplace.specification["title"][language]}" [level=1]', words("How your answers are protected"))
-    # help, and a trial
-    tab_and("Enter", ".trial button")
-    tab_and("Enter", "summary")
+    person = Listener(page, language, workplace.specification)
+    words = person.words
+    title = workplace.specification["title"][language]
+    person.hears(f'heading "{title}" [level=1]', f'region "{words("How your answers are protected")}"')
+    person.key("Enter", ".trial button")
+    person.key("Enter", "summary")
     page.locator("details[open] code").wait_for()
-    heard(words("The numbers, and how to check them"))
-    tab_and("Enter", "button[type=submit]")
-    described("#consent", words("Without your consent nothing is sent."))
-    heard(words("Without your consent nothing is sent."))
-    tab_and("Space", "#consent")
-    tab_and("Enter", "button[type=submit]")
-    asked("bullied", 1, 5, at_most=True)
-    tab_and("Enter", "button[type=submit]")
-    described("fieldset", words("Please choose an answer."))
-    heard(words("Please choose an answer."))
-    tab_and("Space", "form input")
-    tab_and("Enter", "button[type=submit]")
-    asked("by", 2, 5)
-    tab_and("Space", "form input")
-    tab_and("Enter", "button[type=submit]")
-    asked("overtime", 3, 5, role="textbox")
+    person.hears(words("The numbers, and how to check them"))
+    person.goes_on()
+    person.hears_mistake("#consent", "Without your consent nothing is sent.")
+    person.key("Space", "#consent")
+    person.goes_on()
+    person.hears_question("bullied", 1, progress="{k} of at most {n}")
+    person.goes_on()
+    person.hears_mistake("fieldset", "Please choose an answer.")
+    person.key("Space", "form input")
+    person.goes_on()
+    person.hears_question("by", 2)
+    person.key("Space", "form input")
+    person.goes_on()
+    person.hears_question("overtime", 3, "textbox")
     browsers.tab_to(page, "form input")
-    keys.type("zwölf")
-    keys.press("Enter")
-    described("form input[type=text]", words("Please enter a number."))
-    heard(words("Please enter a number."))
-    keys.press("Control+A")
-    keys.type("12")
-    keys.press("Enter")
+    page.keyboard.type("zwölf")
+    page.keyboard.press("Enter")
+    person.hears_mistake("form input[type=text]", "Please enter a number.")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("12")
+    page.keyboard.press("Enter")
     page.locator("form input[type=checkbox]").first.wait_for()
-    heard('group "strain"', words("Question {k} of {n}", k=4, n=5))
-    tab_and("Space", "form input[type=checkbox]")
-    tab_and("Enter", "button[type=submit]")
-    asked("stay", 5, 5)
-    tab_and("Space", "form input")
-    page.route("**/reports", lambda route: route.abort())
-    tab_and("Enter", "button[type=submit]")
-    outcomes = {
-        "Your report has not been sent yet": lambda route: route.fulfill(status=410, json={"error": "closed"}),
-        "Your report was refused": lambda route: route.continue_(),
-        "Thank you. Your report was sent.": None,
-    }
-    for heading, following in outcomes.items():
-        page.locator("#outcome", has_text=words(heading)).wait_for()
-        heard(f'heading "{words(heading)}" [level=2]')
-        if following:
-            page.unroute("**/reports")
-            page.route("**/reports", following)
-            tab_and("Enter", "button.main")
-    tab_and("Enter", "summary")
-    usable(page, language)
+    person.hears('group "strain"', words("Question {k} of {n}", k=4, n=5))
+    person.key("Space", "form input[type=checkbox]")
+    person.goes_on()
+    person.hears_question("stay", 5)
+    person.key("Space", "form input")
+    sent(person)
     workplace.look_into(page)
     context.close()
 
 
-def by_name(seen: Witness) -> list[tuple[str, dict[str, Any]]]:
-    return [(attribute["name"], attribute) for attribute in seen.specification["attributes"]]
+def sent(person: Listener) -> None:
+    """A report that cannot be sent at first, is refused, and arrives."""
+    page = person.page
+    page.route("**/reports", lambda route: route.abort())
+    person.goes_on()
+    outcomes: list[tuple[str, Any]] = [
+        (
+            "Your report has not been sent yet",
+            lambda route: route.fulfill(status=410, json={"error": "closed"}),
+        ),
+        ("Your report was refused", lambda route: route.continue_()),
+        ("Thank you. Your report was sent.", None),
+    ]
+    for heading, following in outcomes:
+        text = person.words(heading)
+        page.locator("#outcome", has_text=text).wait_for()
+        person.hears(f'heading "{text}" [level=2]')
+        if following:
+            page.unroute("**/reports")
+            page.route("**/reports", following)
+            person.key("Enter", "button.main")
+    person.key("Enter", "summary")
+    usable(page, person.words.language)
