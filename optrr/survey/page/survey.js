@@ -255,6 +255,8 @@ async function admitted() {
   const permit = await memory.permit((kept) => (kept && (kept.invitation || !token || kept.token === token) ? kept : made));
   if (!permit.invitation) {
     const response = await post("invitations", { token: permit.token, blinded: permit.blinded });
+    // a link that admits nobody here leaves nothing
+    if ([403, 409].includes(response?.status)) await memory.permit((kept) => (kept?.id === permit.id ? undefined : kept));
     if (response?.status === 403)
       return notice(() => [t("This link is not known"), t("Please open the whole link that you were given, or ask for a new one. Nothing was asked or sent.")], start);
     if (response?.status === 409)
@@ -262,7 +264,7 @@ async function admitted() {
     if (!response?.ok) return t("The survey could not be reached. Is this device online?");
     const { signature } = await response.json();
     const invitation = await unblind(wording.invitations, permit.id, permit.secret, signature);
-    survey.permit = await memory.permit((kept) => (kept.invitation ? kept : { id: permit.id, invitation }));
+    survey.permit = await memory.permit((kept) => (kept?.invitation ? kept : { id: permit.id, invitation }));
   } else survey.permit = permit;
   return null;
 }
