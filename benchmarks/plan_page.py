@@ -40,7 +40,7 @@ def draw(spec: Path) -> None:
             page = browser.new_page(viewport=SIZE, color_scheme="light")
             page.goto(address)
             # when the curve is whole, nothing is said of it any more
-            page.get_by_text("Exact numbers at this total.", exact=True).wait_for(timeout=120_000)
+            page.get_by_text("Exact numbers at this ε.", exact=True).wait_for(timeout=120_000)
             page.screenshot(path=RESULTS / "plan_page.png")
             browser.close()
     finally:
