@@ -1,7 +1,7 @@
 """The numbers of a plan's statement for an ethics board; its text is ``templates/statement.html``.
 
-What follows from ε is rounded to the side of less privacy: people whose answer is changed down, percentages, factors and
-ε up. Margins are rounded up. Long lists are cut, so that the statement prints on two sheets.
+Beliefs, factors, ε and margins are rounded up; people whose answer is changed, of 100, to the nearest number, as on the
+survey's page. Long lists are cut, so that the statement prints on two sheets.
 """
 
 import math
@@ -46,9 +46,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     bare = math.fsum(t.weight * (1 - 1 / t.cells(question.domain)) for t in question.learn.tables)
     left = _LINES - 2 * (question.releases > 1) - len(seen[:_SEEN]) - _lines(reason[:280], 90)
     fitting, spare = _fitting(rows, left - (2 + math.ceil(len(crossings[:_CROSSED]) / 2) if crossings else 0))
-    values = {
-        "rows": fitting,
-        "spare": spare,
+    values: dict[str, Any] = {"rows": fitting, "spare": spare} | {
         "crossings": crossings[:_CROSSED],
         "more_crossings": max(0, sum(len(t.attributes) > 1 for t in question.learn.tables) - _CROSSED),
         "drawn": len({query.attributes for query in asking.queries}) > 1,
@@ -117,8 +115,8 @@ def _rows(preview: Preview, asking: Asking) -> Iterator[dict[str, Any]]:
             ],
             "when": branch.when if branch else {},
             "part": part,
-            "changed": math.floor(100 * (1 - part.holds) + _WHOLE),
-            "held": percent_up(part.holds),
+            "changed": round(100 * (1 - part.holds)),
+            "held": round(100 * part.holds),
             "first": labels[first],
             "other": labels[1 - first] if part.of == 2 else None,
             "margin": POINTS * asking.standard_error(name, preview.n),

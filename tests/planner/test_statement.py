@@ -44,14 +44,9 @@ def test_flips_are_those_of_the_randomization_matrix(way: str) -> None:
     kernel = plan.asking.mechanism.kernel
     stay = [float(kernel(name).matrix()[0, 0]) for name in SCHOOL]
     _, *rows = page.all_tables[0]
-    assert [numbers(r", (\d+) (?:is|are) recorded", row[1]) for row in rows] == [
-        [math.floor(100 - 100 * p)] for p in stay
-    ]
-    assert (
-        rows[0][1].strip()
-        == f"of 100 people who would say “yes”, {math.floor(100 - 100 * stay[0])} are recorded as “no”"
-    )
-    fewest = math.floor(100 - 100 * max(stay))
+    assert [numbers(r", (\d+) (?:is|are) recorded", row[1]) for row in rows] == [[round(100 - 100 * p)] for p in stay]
+    assert rows[0][1].strip() == f"of 100 people who would say “yes”, {round(100 - 100 * stay[0])} are recorded as “no”"
+    fewest = round(100 - 100 * max(stay))
     assert f", {fewest} are recorded" in page.quotes[0]
     # each margin is 1.96 standard errors of the true matrix, at most a tenth of a point more
     for row, p, r in zip(rows, stay, (2, 3, 5), strict=True):
@@ -97,14 +92,11 @@ def test_local_queries_state_what_is_sent() -> None:
     k, gain = sizes["street"], math.exp(plan.point.epsilon)
     assert sizes["theft"] == 1 and k > 1
     _, theft, street = page.all_tables[0]
-    assert f"{math.floor(100 / (1 + gain))} are recorded as “no”" in theft[1]
+    assert f"{round(100 / (1 + gain))} are recorded as “no”" in theft[1]
     assert f"{k} of the 30 answers are sent" in street[1]
-    assert (
-        f"for {math.floor(100 * (30 - k) / (30 - k + k * gain))} of 100 people, their own is not among them"
-        in street[1]
-    )
+    assert f"for {round(100 * (30 - k) / (30 - k + k * gain))} of 100 people, their own is not among them" in street[1]
     assert "Chance picks one question for each person" in text and "chance picks those" in page.quotes[0]
-    assert re.search(r"\(chosen\)[^(]*percentage pointsno", text)
+    assert re.search(r"\(chosen\)[^(]*percentage pointsnot possible", text)
 
 
 @pytest.mark.slow
@@ -256,13 +248,12 @@ def test_it_prints_on_two_sheets_with_no_text_below_nine_and_a_half_points(tmp_p
         (3, 5),
         (12, 12),
         (12, 60),
-        (40, 40),
         (40, 100),
-        *((int(rng.integers(2, 41)), int(rng.integers(1, 101))) for _ in range(4)),
+        *((int(rng.integers(2, 41)), int(rng.integers(1, 101))) for _ in range(2)),
     ]
     plans = [plan_of(rng, *size) for size in sizes]
     plans += [plan_of(rng, 14, 30, letter) for letter in ("W", "é ", "設")]
-    plans += [Plan.of(random_question(seed, 4), "for a test") for seed in range(3)]
+    plans += [Plan.of(random_question(seed, 4), "for a test") for seed in range(2)]
     page = browser.new_page()
     page.emulate_media(media="print")
     for k, plan in enumerate(plans):
