@@ -1,4 +1,4 @@
-"""Accuracy of a choice: errors, intervals and smallest differences of every protocol, at any total and number of people.
+"""Accuracy of a choice: errors and margins of every protocol, at any total and number of people.
 
 A :class:`Point` holds the result of :func:`optrr.allocate` at one total, without the number of people, which only
 divides the errors. Between two points, log errors are interpolated linearly in the log total; such a preview, while a
@@ -7,15 +7,14 @@ interpolation almost no time.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Strategy
-from optrr.core.design import Asking
 from optrr.planner.question import MOST_TOTAL, Question
 
 # Totals in nats at which curves are computed; those in between are interpolated.
@@ -27,27 +26,14 @@ HALF_WIDTH = 1.959964
 POINTS = 100 * HALF_WIDTH
 # Relative excess up to which a margin counts as reached, because totals and errors are doubles.
 REACHED = 1e-9
-# Level and power of the test behind the smallest differences.
-_LEVEL, _POWER = 0.05, 0.8
 
 
-@dataclass(frozen=True)
-class TableErrors:
-    """Errors of one table.
-
-    ``error`` is n times the expected squared error, summed over the cells. ``kept`` is the fraction of the
-    noncentrality of a test of independence that remains after randomization, for pairs; None for other tables.
-    """
+class TableErrors(NamedTuple):
+    """Errors of one table: n times the expected squared error, summed over the cells."""
 
     attributes: tuple[str, ...]
-    sizes: tuple[int, ...]
+    cells: int
     error: float
-    kept: float | None
-
-    @property
-    def cells(self) -> int:
-        """Number of cells, Π r_i."""
-        return math.prod(self.sizes)
 
 
 class AttributeLabel(NamedTuple):
@@ -88,23 +74,14 @@ def allocated(question: Question, progress: Progress | None = None) -> Allocatio
 def point(question: Question, made: Allocation | None = None) -> Point:
     """Build the point of the question's total, from an allocation if given."""
     made = made or allocated(question)
-    asking, tables = made.asking, tuple(_table_errors(made.asking, question))
+    asking, domain = made.asking, question.domain
+    wanted = [table.attributes for table in question.learn.tables[:MOST_TABLES]]
+    cells = [math.prod(domain[name].size for name in names) for names in wanted]
+    tables = tuple(map(TableErrors, wanted, cells, map(asking.table_error, wanted)))
     labels = tuple(AttributeLabel(*budget) for budget in asking.budgets)
     protocols = made.protocol, made.best.name, made.protocols
     said = made.sentences(), made.warnings
     return Point(question.total, asking.epsilon, *protocols, tables, labels, made.error_bound, *said)
-
-
-def _table_errors(asking: Asking, question: Question) -> Iterator[TableErrors]:
-    error = cache(asking.table_error)
-    for table in question.learn.tables[:MOST_TABLES]:
-        names, sizes = table.attributes, tuple(question.domain[name].size for name in table.attributes)
-        kept = None
-        if len(names) == 2:
-            # error of the association alone: that of the pair beyond its margins'
-            alone = error(names) - error(names[:1]) / sizes[1] - error(names[1:]) / sizes[0]
-            kept = min(1.0, (1 - 1 / sizes[0]) * (1 - 1 / sizes[1]) / alone) if math.isfinite(alone) else 0.0
-        yield TableErrors(names, sizes, error(names), kept)
 
 
 def between(low: Point, high: Point, total: float) -> Point:
@@ -119,12 +96,8 @@ def between(low: Point, high: Point, total: float) -> Point:
             return b if share > 0.5 else a
         return math.exp((1 - share) * math.log(a) + share * math.log(b))
 
-    def table_between(a: TableErrors, b: TableErrors) -> TableErrors:
-        kept = None if a.kept is None or b.kept is None else mixed(a.kept, b.kept)
-        return replace(a, error=mixed(a.error, b.error), kept=kept)
-
     way = replace(high.way, epsilon=total, error=mixed(low.way.error, high.way.error))
-    tables = tuple(map(table_between, low.tables, high.tables))
+    tables = tuple(a._replace(error=mixed(a.error, b.error)) for a, b in zip(low.tables, high.tables, strict=True))
     # sentences about another total do not hold for this one
     return replace(high, total=total, epsilon=total, way=way, tables=tables, sentences=(), warnings=(), exact=False)
 
@@ -145,10 +118,7 @@ class Expected:
     """Predicted errors of one table with n people.
 
     ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 %
-    interval in percentage points; ``sampling_margin`` the margin without any randomization. Of a pair, ``difference``
-    is the smallest one, in percentage points between two halves of the people in an evenly split answer, that a test at
-    5 % finds in 80 % of all surveys (for larger tables Cramér's V, times 100); None for other tables, and where none
-    can be found.
+    interval in percentage points; ``sampling_margin`` the margin without any randomization.
     """
 
     attributes: tuple[str, ...]
@@ -156,7 +126,6 @@ class Expected:
     standard_error: float
     margin: float
     sampling_margin: float
-    difference: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,22 +180,7 @@ def typical_margin(question: Question, error: float) -> float:
 def expected(table: TableErrors, n: int) -> Expected:
     """Predict a table with n people."""
     error, sampling = (math.sqrt(e / (n * table.cells)) for e in (table.error, 1 - 1 / table.cells))
-    difference = None
-    if table.kept:
-        degrees = (table.sizes[0] - 1) * (table.sizes[1] - 1)
-        association = math.sqrt(_noncentrality(degrees) / (n * table.kept * (min(table.sizes) - 1)))
-        difference = 100 * association if association < 1 else None
-    return Expected(table.attributes, table.cells, error, POINTS * error, POINTS * sampling, difference)
-
-
-@cache
-def _noncentrality(degrees: int) -> float:
-    """Compute the noncentrality of χ² with so many degrees of freedom at which a test at the level has the power."""
-    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import)
-    from scipy.stats import chi2, ncx2  # noqa: PLC0415 (slow to import)
-
-    critical = float(chi2.isf(_LEVEL, degrees))
-    return float(brentq(lambda nc: ncx2.sf(critical, degrees, nc) - _POWER, 1e-6, 1000 + 10 * degrees, xtol=1e-10))
+    return Expected(table.attributes, table.cells, error, POINTS * error, POINTS * sampling)
 
 
 def people_needed(question: Question, point: Point) -> float:

@@ -28,7 +28,7 @@ from optrr.core.display import (
 )
 from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, meaning_of_rule
 from optrr.planner.plan_file import meaning_of
-from optrr.planner.preview import LADDER, Point, Preview, people_needed, total_for, typical_margin
+from optrr.planner.preview import LADDER, Point, Preview, total_for, typical_margin
 from optrr.planner.question import MOST_MARGIN, Question
 from optrr.survey.charts import frontier_chart
 from optrr.survey.words import LANGUAGES, name_of, words_of
@@ -40,7 +40,7 @@ _EXACT_ONLY = ("ways", "spend")
 _MOST_ROWS, _MOST_WAYS = 40, 5
 # Numbers of people of the table of pairs, as multiples of the chosen one.
 _MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
-# Margin for which a remedy is computed if none is required.
+# Margin of the example if none is required.
 _USEFUL = 10.0
 CANNOT_TELL = "cannot tell"
 
@@ -146,19 +146,17 @@ class Shown:
     def pairs(self) -> list[tuple[int, float | None]]:
         """Numbers of people, and the least total with which each reaches the margins."""
         numbers = sorted({max(two_digits_up(self.question.n * times), 1) for times in _MULTIPLES})
-        return [(people, total_for(self.curve, self.question, people)) for people in numbers]
+        return [(people, total_for(self.curve, self.wished, people)) for people in numbers]
+
+    @property
+    def wished(self) -> Question:
+        """The question with its margins, or with an example of one."""
+        return self.question if self.question.has_margins else replace(self.question, margin=_USEFUL)
 
     @property
     def complete(self) -> bool:
         """Whether all points of the curve are computed."""
         return {point.total for point in self.curve} >= set(LADDER)
-
-    @property
-    def remedy(self) -> tuple[float, str]:
-        """Number of people with which tables that cannot tell anything would, and what they would reach."""
-        question = self.question if self.question.has_margins else replace(self.question, margin=_USEFUL)
-        needed = people_needed(question, self.preview.point) if self.preview else math.inf
-        return needed if math.isinf(needed) else two_digits_up(needed), question.margins_text
 
     @property
     def ways(self) -> list[Strategy]:
