@@ -411,6 +411,9 @@ def test_a_later_visit_sends_the_same_record_by_itself_once(browser, server, tmp
 
 
 def test_a_report_is_sent_as_soon_as_the_device_is_online(page, server):
+    # no time passes until the next try
+    page.clock.install()
+    page.clock.pause_at(time.time() + 3600)
     page.context.set_offline(True)
     answer(page, "Your report has not been sent yet")
     assert page.get_by_text("sends it as soon as it can").is_visible()
@@ -496,6 +499,10 @@ def test_two_windows_that_send_at_once_send_one_report(page, server):
     for window in windows:
         wait_for(window, "Your report was sent")
     assert len(kept_by(server) - before) == 1
+    # answers that were not used are not shown beside the report of others
+    first = [window.get_by_text("You answered", exact=True).count() > 0 for window in windows]
+    assert sorted(first) == [False, True]
+    assert windows[first.index(False)].get_by_text(OTHER_WINDOW).is_visible()
 
 
 MANY = """
