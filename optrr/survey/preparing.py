@@ -94,7 +94,8 @@ class Survey:
             {"question": questions.get(a.name, a.name), "labels": labels.get(a.name), "categories": list(a.texts)}
             for a in self.deployment.domain
         ]
-        return digest_of({"title": self.wording.title, "questions": each, **self._form})
+        columns = {"columns": self.wording.columns} if self.wording.columns else {}
+        return digest_of({"title": self.wording.title, "questions": each, **columns, **self._form})
 
     def page_json(self, invitations: Mapping[str, str | int] | None = None) -> bytes:
         """Return the page's texts, with their digest, and its settings as JSON; missing texts are left out."""
@@ -125,7 +126,9 @@ class Survey:
         wording, form = self.wording, self._form
         names, boxes = self.deployment.domain.names, form.get("boxes", {})
         out = list[str]()
-        if bare := [name for name in names if name not in wording.questions and name not in boxes]:
+        bare = [name for name in names if name not in wording.questions and name not in boxes]
+        bare += [column for column in dict.fromkeys(box[0] for box in boxes.values()) if column not in wording.columns]
+        if bare:
             out.append(
                 f"respondents read the names of attributes in place of questions; give a question to {listed(bare)}"
             )

@@ -419,8 +419,11 @@ class _Telling:
         return Markup("<bdi{}>{}</bdi>").format(other, self.said(given, otherwise))
 
     def question(self, name: str) -> Markup:
-        box = self.survey.design.domain[name].multi_select
-        return self.marked(self.survey.wording.questions.get(name), f"{box.column}: {box.option}" if box else name)
+        wording, box = self.survey.wording, self.survey.design.domain[name].multi_select
+        whole = wording.columns.get(box.column) if box else None
+        if box and whole:
+            return Markup("{} {}").format(self.marked(whole), self.marked(wording.questions.get(name), box.option))
+        return self.marked(wording.questions.get(name), f"{box.column}: {box.option}" if box else name)
 
     def moment(self, at: datetime) -> str:
         date = format_date(at, "long", locale=self.words.language)

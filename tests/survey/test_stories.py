@@ -453,6 +453,7 @@ class Listener(Person):
     def __init__(self, page: Any, language: str, specification: dict[str, Any]) -> None:
         super().__init__(page, language)
         self.texts = {a["name"]: a["question"][language] for a in specification["attributes"]}
+        self.texts |= {name: text[language] for name, text in specification["columns"].items()}
 
     def key(self, key: str, selector: str) -> None:
         """Reach an element, and press a key there."""
@@ -522,7 +523,7 @@ def test_every_view_is_usable_by_keyboard_and_by_ear(browser: Any, workplace: Wi
     page.keyboard.type("12")
     page.keyboard.press("Enter")
     page.locator("form input[type=checkbox]").first.wait_for()
-    person.hears('group "strain"', words("Question {k} of {n}", k=4, n=5))
+    person.hears_question("strain", 4, "group")
     person.key("Space", "form input[type=checkbox]")
     person.goes_on()
     person.hears_question("stay", 5)

@@ -9,8 +9,8 @@ undeclared; ``multi_select`` is a column with several answers, their separator, 
 top-level ``epsilon`` serves attributes that give none. ``public`` names non-randomized columns beside the attributes,
 as ``weight``, ``stratum``, ``cluster`` or ``group``. The texts for respondents may be given as well, each in one
 ``language`` or as a table by language: ``question`` and ``labels`` (of the categories) of an attribute; ``title``,
-``asker``, ``introduction`` and ``thanks`` of the whole. ``ask_if`` asks an attribute only after certain earlier answers
-(:mod:`optrr.core.design.wording`).
+``asker``, ``introduction`` and ``thanks`` of the whole; ``columns`` with the questions of columns with several answers.
+``ask_if`` asks an attribute only after certain earlier answers (:mod:`optrr.core.design.wording`).
 
 The types of :class:`Spec` define the content of a file; messages name the attribute and the key.
 """
@@ -72,6 +72,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True):
     asker: Text | None = None
     introduction: Text | None = None
     thanks: Text | None = None
+    columns: dict[str, Text] | None = None
     public: dict[str, Any] | None = None
 
 
@@ -483,7 +484,10 @@ def _specification(spec: Spec) -> Specification:
     general = {name: getattr(spec, name) for name in ("language", *WHOLE_TEXTS)}
     questions = {a.name: a.question for a in spec.attributes if a.question is not None}
     wording = Wording(
-        **general, questions=questions, labels={a.name: a.labels for a in spec.attributes if a.labels is not None}
+        **general,
+        questions=questions,
+        labels={a.name: a.labels for a in spec.attributes if a.labels is not None},
+        columns=spec.columns or {},
     )
     wording.check(domain)
     return Specification(

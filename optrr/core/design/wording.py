@@ -33,7 +33,8 @@ class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True
 
     ``language`` is that of texts without a table of languages. ``asker`` names the data collector, ``introduction`` is
     a paragraph, ``thanks`` is read after sending. ``questions`` and ``labels`` have the texts of an attribute and of its
-    categories; an attribute without a question is asked by its name.
+    categories; an attribute without a question is asked by its name. ``columns`` are questions about columns with several
+    answers.
     """
 
     language: str | None = None
@@ -43,6 +44,7 @@ class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True
     thanks: Text | None = None
     questions: dict[str, Text] = {}
     labels: dict[str, Labels] = {}
+    columns: dict[str, Text] = {}
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
@@ -62,13 +64,13 @@ class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True
         return value[found], found
 
     def given(self, language: str) -> dict[str, Any]:
-        """Return the texts that are given in a language, by key; ``questions`` and ``labels`` by attribute."""
+        """Return the texts that are given in a language, by key; those of attributes and columns by name."""
 
         def inside(texts: Mapping[str, Any]) -> dict[str, Any]:
             found = {key: self.text(value, language) for key, value in texts.items()}
             return {key: text for key, (text, its_language) in found.items() if text and its_language == language}
 
-        parts = {key: inside(getattr(self, key)) for key in ("questions", "labels")}
+        parts = {key: inside(getattr(self, key)) for key in ("questions", "labels", "columns")}
         return inside({key: getattr(self, key) for key in WHOLE_TEXTS}) | {
             k: texts for k, texts in parts.items() if texts
         }
@@ -77,7 +79,8 @@ class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True
         """Name the texts that other languages have and this one lacks, with labels of these attributes."""
         texts = self.given(language)
         out = [key for key, _ in self.parts() if key in WHOLE_TEXTS and key not in texts]
-        out += [f"question of {shown(name)}" for name in self.questions if name not in texts.get("questions", {})]
+        for key in ("questions", "columns"):
+            out += [f"question of {shown(name)}" for name in getattr(self, key) if name not in texts.get(key, {})]
         return out + [f"labels of {shown(name)}" for name in labelled if name not in texts.get("labels", {})]
 
     def parts(self) -> Iterator[tuple[str, Text | Labels]]:
@@ -86,6 +89,7 @@ class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True
         yield from ((key, text) for key, text in whole.items() if text is not None)
         yield from ((f"attribute {shown(name)}, question", text) for name, text in self.questions.items())
         yield from ((f"attribute {shown(name)}, labels", texts) for name, texts in self.labels.items())
+        yield from ((f"columns, {shown(name)}", text) for name, text in self.columns.items())
 
     def check(self, domain: Domain) -> None:
         """Raise InvalidInput for empty texts, invalid languages, and labels that do not fit the categories."""
@@ -104,6 +108,11 @@ class Wording(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True
         for name, labels in self.labels.items():
             for texts in labels.values() if isinstance(labels, dict) else [labels]:
                 _check_labels(domain[name], texts)
+        known = [a.multi_select.column for a in domain if a.multi_select is not None]
+        for name in self.columns:
+            if name not in known:
+                hint = did_you_mean(name, known) or "; name the column of a multi_select"
+                raise InvalidInput(f"columns: {shown(name)} is not a column with several answers{hint}")
 
 
 class Branch(msgspec.Struct, frozen=True):

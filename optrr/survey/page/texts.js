@@ -21,6 +21,7 @@ export function textsOf(wording, language) {
   const first = wording.languages[0];
   const asked = (name) => found(wording, language, ({ questions }) => at(questions, name));
   const box = ({ name }) => at(wording.boxes, name);
+  const column = (name) => found(wording, language, ({ columns }) => at(columns, name));
   /** A category that the page itself adds: whether a box is ticked, or a question was not asked. */
   const added = (attribute, category) => {
     const text = box(attribute) ? { yes: t("Yes"), no: t("No") }[category] : at(wording.branches, attribute.name)?.otherwise === category && t("Not asked");
@@ -28,10 +29,14 @@ export function textsOf(wording, language) {
   };
   return {
     general: (key) => found(wording, language, (texts) => texts[key]),
-    question: (attribute) => asked(attribute.name) ?? { text: box(attribute)?.join(": ") ?? attribute.name, lang: first },
+    question: (attribute) => {
+      const [whole, option] = box(attribute) ? [column(box(attribute)[0]), asked(attribute.name)] : [];
+      if (whole && whole.lang === option?.lang) return { text: `${whole.text} ${option.text}`, lang: whole.lang };
+      return asked(attribute.name) ?? { text: box(attribute)?.join(": ") ?? attribute.name, lang: first };
+    },
     /** The text of one check box, and of all boxes of a column. */
     option: (attribute) => asked(attribute.name) ?? category(box(attribute)[1], first),
-    column: (name) => asked(name) ?? { text: name, lang: first },
+    column: (name) => column(name) ?? { text: name, lang: first },
     answer: (attribute, code) =>
       found(wording, language, ({ labels }) => at(labels, attribute.name)?.[code]) ?? (added(attribute, attribute.categories[code]) || rangeOf(attribute.categories[code])) ?? category(attribute.categories[code], first),
   };

@@ -120,3 +120,15 @@ def test_conditions_compare_categories_by_their_texts():
     )
     assert made.branches == {"often": Branch({"n": ("1", "2"), "b": ("true",)})}
     assert Specification.of({"sex": ["F", "M"]}).branches == {}
+
+
+def test_a_column_with_several_answers_has_a_question_of_its_own():
+    fruit = {"name": "fruit: apples", "multi_select": ["fruit", ";", "apples"], "question": {"de": "Äpfel"}}
+    columns = {"fruit": {"de": "Welches Obst?", "en": "Which fruit?"}}
+    made = declared({"language": "de", "epsilon": 1.0, "columns": columns, "attributes": [fruit]})
+    for content in (tomllib.loads(made.to_toml()), made.record()):
+        assert declared(content).wording == made.wording
+    assert made.wording.given("en") == {"columns": {"fruit": "Which fruit?"}}
+    assert made.wording.lacking("en", []) == ["question of 'fruit: apples'"]
+    with pytest.raises(InvalidInput, match="columns: 'friut' is not a column with several answers; did you mean 'fr"):
+        declared({"columns": {"friut": "?"}, "attributes": [fruit]})
