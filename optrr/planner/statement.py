@@ -28,8 +28,8 @@ from optrr.planner.question import MOST_MARGIN
 
 # Maximum numbers of tables of several questions, of alternatives, and of those that people considered.
 _CROSSED, _COMPARED, _SEEN = 6, 5, 2
-# Printed lines for all questions, and of one; characters of a line; maximum numbers of characters and of answers.
-_LINES, _OF_EACH, _WIDTH, _QUESTION, _ANSWERS = 30, (2, 3), 46, 100, 6
+# Printed lines for questions, of one, and for a reason by hand; characters of a line; maximum characters and answers of one.
+_LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 28, (2, 3), 4, 46, 100, 6
 # A number this near to a whole one is that number: doubles err by less.
 _WHOLE = 1e-9
 
@@ -44,7 +44,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     crossings = [table for table in preview.tables if len(table.attributes) > 1]
     ways = [point.way, *(way for way in point.ways if way.name != point.way.name)]
     bare = math.fsum(t.weight * (1 - 1 / t.cells(question.domain)) for t in question.learn.tables)
-    left = _LINES - 2 * (question.releases > 1) - len(seen[:_SEEN]) - _lines(reason[:280], 90)
+    left = _LINES - 2 * (question.releases > 1) - len(seen[:_SEEN]) - (_lines(reason[:280], 90) or _NO_REASON)
     fitting, spare = _fitting(rows, left - (2 + math.ceil(len(crossings[:_CROSSED]) / 2) if crossings else 0))
     values: dict[str, Any] = {"rows": fitting, "spare": spare} | {
         "crossings": crossings[:_CROSSED],

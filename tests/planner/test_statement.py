@@ -253,7 +253,7 @@ def test_it_prints_on_two_sheets_with_no_text_below_nine_and_a_half_points(tmp_p
     ]
     plans = [plan_of(rng, *size) for size in sizes]
     plans += [plan_of(rng, 14, 30, letter) for letter in ("W", "é ", "設")]
-    plans += [Plan.of(random_question(seed, 4), "for a test") for seed in range(2)]
+    plans += [Plan.of(random_question(seed, 4), reason) for seed in range(2) for reason in ("", "for a test")]
     page = browser.new_page()
     page.emulate_media(media="print")
     for k, plan in enumerate(plans):
