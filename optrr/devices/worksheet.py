@@ -8,8 +8,7 @@ This module computes their numbers.
 
 import math
 from functools import cache
-from html import unescape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from optrr.core.design import Asking, Design, Verification, recomputed_design, requirements
 from optrr.core.display import amount, bound_text, epsilon_text, one_line
@@ -67,23 +66,6 @@ def worksheet(design: Asking, n: int = 10_000) -> str:
         raise InvalidInput(f"``n`` {n}: must be at least 1")
     text: str = fill(design, n)
     return text
-
-
-class Entry(NamedTuple):
-    """The topic of one question, and what holds for the design."""
-
-    topic: str
-    holds: tuple[str, ...]
-
-
-def entries_of(sheet: str) -> dict[str, Entry]:
-    """Return the entries of a worksheet by their questions."""
-    out = {}
-    for heading, *lines in (section.splitlines() for section in sheet.split("\n## ")[1:]):
-        topic, _, question = heading.partition(": ")
-        holds = (unescape(line[2:]) for line in lines if line.startswith("- ") and not line.startswith("- [ ] "))
-        out[question] = Entry(topic.lower(), tuple(holds))
-    return out
 
 
 def records_worksheet(design: Design, n: int) -> str:
