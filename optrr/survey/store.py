@@ -1,8 +1,8 @@
 """The store of a survey: SQLite in a file, or PostgreSQL for collectors on several machines, with one schema for both.
 
 One database holds one survey: its files and the reports. A report is its identifier and its packed record
-(:mod:`optrr.survey.stored_records`), without time or address. SQLite stores them in the order of their random
-identifiers, so the order of the answers is not stored either.
+(:mod:`optrr.survey.stored_records`), without time or address. When the collector stops, SQLite's file is rewritten in
+the order of the random identifiers; until then, and in PostgreSQL, the places of the rows show the order of arrival.
 
 Committed data is on disk: SQLite syncs at every commit (``synchronous=FULL``); PostgreSQL waits for its log
 (``synchronous_commit``), and a server with fsync off is refused. SQLite continues to write to files that were moved or
@@ -301,9 +301,11 @@ class DatabaseFiles:
         return None
 
     def close(self) -> None:
-        """Hold the files no longer."""
+        """Hold the files no longer, and rewrite them: pages of SQLite list their rows by key, but keep the order of arrival."""
         self._at_the_end = self.fault()
         if self._held is not None:
+            with suppress(sa.exc.DBAPIError):  # another collector, or a full disk; the last to stop rewrites them
+                self._held.execution_options(isolation_level="AUTOCOMMIT").execute(sa.text("VACUUM"))
             self._held.close()
             self._held = None
 

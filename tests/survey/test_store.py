@@ -127,6 +127,30 @@ def held(engine: sa.Engine) -> dict[bytes, bytes]:
     return {bytes(r.identifier): bytes(r.record) for r in rows}
 
 
+def test_a_file_keeps_no_order_of_arrival_once_the_collector_has_stopped(tmp_path: Path, files: SurveyFiles) -> None:
+    """Pages of SQLite list their rows by key, but fill up in the order in which rows come."""
+    rng = np.random.default_rng(4)
+    tokens, hidden = [rng.bytes(32) for _ in range(60)], [rng.bytes(256) for _ in range(60)]
+    came, _ = random_reports(rng, 60)
+    places = []
+    for order in (range(60), rng.permutation(60)):
+        path = tmp_path / f"{len(places)}.db"
+        engine = open_database(database_url(str(path)))
+        begin_survey(engine, files, lambda: (b"key", sorted(tokens)))
+        store = Store(engine)
+        for k in order:
+            assert store.claim(tokens[k], hidden[k]) == hidden[k]
+            assert store.add([came[k]]) == [Receipt.KEPT]
+        store.files.close()
+        assert held(engine) == {report.identifier: report.record for report in came}
+        engine.dispose()
+        content = path.read_bytes()
+        keys = [*tokens, *(report.identifier for report in came)]
+        assert {content.count(key) for key in keys} == {1}
+        places.append([content.find(key) for key in keys])
+    assert places[0] == places[1]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_packing_comes_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
