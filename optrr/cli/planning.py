@@ -108,7 +108,7 @@ def plan(
         return
     if recorded:
         # choices that are not repeated keep their recorded values
-        made = Plan.of(recorded.question, reason or recorded.reason, recorded.seen)
+        made = Plan.of(recorded.question, reason or recorded.reason)
     elif specification is None:
         raise InvalidInput("no questions are given; give SPEC, DATA or --attribute name=size")
     else:

@@ -18,9 +18,8 @@ import hmac
 import json
 import math
 import secrets
-import threading
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from html import escape
 from importlib.resources import files
@@ -37,11 +36,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from optrr.core.display import SOFTWARE, page_environment
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.plan import Plan
-from optrr.planner.plan_file import SeenWay
 from optrr.planner.preview import LADDER, Point, Preview, nearest, people_needed, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
 from optrr.planner.sections import Shown
-from optrr.planner.work import Known, PlanWork, key_of
+from optrr.planner.work import Known, PlanWork
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import listening, run
 from optrr.survey.words import LANGUAGES, name_of, words_of
@@ -49,13 +47,11 @@ from optrr.survey.words import LANGUAGES, name_of, words_of
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
 MOST_BYTES = 1 << 18
-# Maximum number of remembered alternatives; nobody reads more.
-_MOST_SEEN = 40
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 # The answer that stands for a missing one on the respondents' page.
 _OFFERED = "I prefer not to say"
-# Function that saves a plan, from the question, reason and alternatives; returns lines about the written files.
-Save = Callable[[Question, str, Sequence[Preview]], list[str]]
+# Function that saves a plan, from the question and the reason; returns lines about the written files.
+Save = Callable[[Question, str], list[str]]
 
 
 class _Posted(msgspec.Struct, forbid_unknown_fields=True):
@@ -151,8 +147,8 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
     The address is printed and opened in a browser. Raises InvalidInput for a port in use.
     """
 
-    def save(asked: Question, reason: str, seen: Sequence[Preview]) -> list[str]:
-        return [str(path) for path in Plan.of(asked, reason, tuple(map(SeenWay.of, seen))).save(folder)]
+    def save(asked: Question, reason: str) -> list[str]:
+        return [str(path) for path in Plan.of(asked, reason).save(folder)]
 
     with listening(HOST, port) as bound, TemporaryDirectory(prefix="optrr-plan-") as private:
         address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)
@@ -195,16 +191,10 @@ def page_markup(question: Question) -> str:
 
 
 class PageAnswers:
-    """Answers to the page's requests; safe to use from several threads.
-
-    Exact previews that the user rested on are remembered; a saved plan lists them as alternatives. Every method raises
-    InvalidInput if what is posted is not allowed.
-    """
+    """Answers to the page's requests; every method raises InvalidInput if what is posted is not allowed."""
 
     def __init__(self, save: Save, work: PlanWork | None = None) -> None:
-        self._save, self._work, self._lock = save, work or PlanWork(), threading.Lock()
-        # exact previews that the user rested on, by the inputs that determine an allocation
-        self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
+        self._save, self._work = save, work or PlanWork()
 
     def preview(self, question: Question, asked: _Posted) -> dict[str, Any]:
         """Return fragments of the page by place, the status and an error; ``busy`` while more numbers follow."""
@@ -212,12 +202,6 @@ class PageAnswers:
         point = nearest(known.points, question)
         preview = None if point is None else Preview(question, point)
         exact = point is not None and point.exact
-        if preview is not None and exact and asked.rests:
-            with self._lock:
-                seen = self._seen.setdefault(key_of(question)[0], {})
-                seen.setdefault((question.total, question.n, preview.point.way.name), preview)
-                if len(seen) > _MOST_SEEN:
-                    del seen[next(iter(seen))]
         fragments = Shown(question, preview, known.points, known.error).fragments()
         status = {"status": _status(known, point), "exact": exact, "busy": known.busy, "error": known.error}
         return {"fragments": fragments, **status}
@@ -242,9 +226,7 @@ class PageAnswers:
 
     def save(self, question: Question, asked: _Posted) -> dict[str, Any]:
         """Save the plan and list the files, a line each."""
-        with self._lock:
-            seen = tuple(self._seen.get(key_of(question)[0], {}).values())
-        return {"saved": self._save(question, asked.reason, seen)}
+        return {"saved": self._save(question, asked.reason)}
 
     def close(self) -> None:
         """Stop the computation in the background."""

@@ -1,4 +1,4 @@
-"""A plan: the question, the choice with its numbers, the alternatives considered, the reason, and the files for the survey.
+"""A plan: the question, the choice with its numbers, the reason, and the files for the survey.
 
     plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=4, n=1000, reason="…")
     plan.summary(); plan.statement(); plan.save("plan")
@@ -17,8 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec import to_builtins
-
 from optrr.allocation.allocating import Allocation
 from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
@@ -31,7 +29,7 @@ from optrr.core.provenance import Given, is_file, path_of
 from optrr.core.records import was_killed, whole_files
 from optrr.planner.device import Device
 from optrr.planner.meaning import Meaning
-from optrr.planner.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan, verify_plan
+from optrr.planner.plan_file import choice, is_plan, meaning_of, plan_toml, read_plan, verify_plan
 from optrr.planner.preview import REACHED, Point, Preview, allocated, people_needed, point
 from optrr.planner.question import LEAST_TOTAL, MOST_MARGIN, MOST_PEOPLE, MOST_TOTAL, Margins, Question
 from optrr.planner.statement import statement
@@ -48,19 +46,18 @@ _TOTAL, _PEOPLE = 1.0, 1000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A recorded decision: question, allocation (all compared protocols, the chosen one marked), reason and alternatives."""
+    """A recorded decision: question, allocation (all compared protocols, the chosen one marked) and reason."""
 
     question: Question
     allocation: Allocation
     reason: str = ""
-    seen: tuple[SeenWay, ...] = ()
 
     drawn: ClassVar[tuple[str, ...]] = ("margin",)
 
     @classmethod
-    def of(cls, question: Question, reason: str = "", seen: tuple[SeenWay, ...] = ()) -> "Plan":
+    def of(cls, question: Question, reason: str = "") -> "Plan":
         """Build the plan of a question; raise as :func:`optrr.allocate` does."""
-        return cls(question, allocated(question), reason, tuple(seen))
+        return cls(question, allocated(question), reason)
 
     @property
     def asking(self) -> Asking:
@@ -114,13 +111,12 @@ class Plan(Result):
     def summary(self) -> dict[str, Any]:
         """Return plain values for JSON.
 
-        They are the question, the choice with its numbers, the alternatives, and predicted errors.
+        They are the question, the choice with its numbers, and predicted errors.
         """
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
             "device": in_json(self.device.numbers()),
-            "seen": in_json(to_builtins(self.seen)),
             "reason": self.reason,
             "expected": in_json(self.preview.tables),
             "sentences": list(self.point.sentences),
@@ -153,11 +149,11 @@ class Plan(Result):
 
     def statement(self) -> str:
         """Write the statement for an ethics board as HTML that prints on two sheets."""
-        return statement(self.preview, self.asking, self.seen, self.reason, self.device)
+        return statement(self.preview, self.asking, self.reason, self.device)
 
     def to_toml(self) -> str:
         """Format the decision as ``plan.toml``."""
-        return plan_toml(self.preview, self.asking, self.seen, self.reason)
+        return plan_toml(self.preview, self.asking, self.reason)
 
     def save(self, folder: str | Path) -> tuple[Path, ...]:
         """Write all files of the plan, completely or not at all, and return them.
@@ -280,7 +276,7 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
     if not result.holds:
         raise InvalidInput(f"plan {path} is not valid: {result.headline()}; make it again with optrr.plan")
     recorded = read_plan(path)
-    return Plan.of(recorded.question, recorded.reason, recorded.seen)
+    return Plan.of(recorded.question, recorded.reason)
 
 
 def _least_total(question: Question, reason: str) -> Plan:

@@ -1,10 +1,9 @@
-"""The file of a plan: the question, the alternatives considered, the choice with its numbers, and the reason.
+"""The file of a plan: the question, the choice with its numbers, and the reason.
 
     format = "optrr-plan/1"
     reason, software        texts
     [question]              as :meth:`optrr.planner.question.Question.state`; margin of all tables
     [question.margins]      required margins of single tables by name, such as "theft × class" = 6
-    [[seen]]                total, n, way, margin, over_bound of each alternative that was considered
     [choice]                total as drawn in nats, way, error, error_bound, over_bound, margin, conditional_epsilon, meaning,
                             digest of the protocol, and digest of the question
     [[choice.tables]]       attributes and margin of each required table (the first 200)
@@ -17,8 +16,7 @@ with the number that follows from its question.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,36 +28,14 @@ from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.core.files import load
 from optrr.core.provenance import Given, path_of
 from optrr.planner.meaning import Meaning
-from optrr.planner.preview import Point, Preview, allocated, point
+from optrr.planner.preview import Preview, allocated, point
 from optrr.planner.question import Question
 
 FORMAT = "optrr-plan/1"
-# Maximum number of alternatives of a plan; each further total takes an allocation to recompute.
-MOST_SEEN = 50
 # Relative tolerance of recomputed numbers; solvers on other machines differ by less.
 SAME = 1e-6
 # The protocol that was saved beside a plan.
 _DESIGN = "design.json"
-
-
-class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An alternative for the same attributes and tables that was considered.
-
-    ``total`` is ε in nats; ``margin`` the typical ± percentage points (95 %), ``inf`` if some table cannot be
-    estimated; ``over_bound`` its error divided by the lower bound for any mechanism of this total.
-    """
-
-    total: float
-    n: int
-    way: str
-    margin: float
-    over_bound: float
-
-    @classmethod
-    def of(cls, preview: Preview) -> "SeenWay":
-        """Record the numbers of an exact preview."""
-        numbers = float(preview.typical_margin), float(preview.over_bound)
-        return cls(float(preview.question.total), preview.n, preview.point.way.name, *numbers)
 
 
 def meaning_of(preview: Preview) -> Meaning:
@@ -89,10 +65,10 @@ def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
     }
 
 
-def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> str:
+def plan_toml(preview: Preview, asking: Asking, reason: str) -> str:
     """Format the whole file."""
     content = {"format": FORMAT, "reason": reason, "software": SOFTWARE, "question": preview.question.state()}
-    return toml_text(content | {"seen": msgspec.to_builtins(list(seen)), "choice": choice(preview, asking)})
+    return toml_text(content | {"choice": choice(preview, asking)})
 
 
 def _question_digest(question: Question) -> str:
@@ -107,7 +83,6 @@ class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     choice: dict[str, Any]
     reason: str = ""
     software: str = ""
-    seen: tuple[SeenWay, ...] = ()
 
 
 class RecordedPlan(NamedTuple):
@@ -115,7 +90,6 @@ class RecordedPlan(NamedTuple):
 
     question: Question
     reason: str
-    seen: tuple[SeenWay, ...]
     choice: dict[str, Any]
 
 
@@ -140,14 +114,9 @@ def read_plan(path: Given) -> RecordedPlan:
     try:
         held = msgspec.convert(raw, _PlanFile)
         question = Question.from_state(held.question)
-        for seen in held.seen:
-            # a total and a number of people that no plan has are refused
-            replace(question, total=seen.total, n=seen.n)
-        if len(held.seen) > MOST_SEEN:
-            raise InvalidInput(f"it lists {len(held.seen)} alternatives; keep at most {MOST_SEEN}")
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"plan {path}: {in_one_line(error)}") from error
-    return RecordedPlan(question, held.reason, held.seen, held.choice)
+    return RecordedPlan(question, held.reason, held.choice)
 
 
 def verify_plan(path: Given, *, limited: bool = True) -> Verification:
@@ -161,7 +130,6 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
     preview, asking = Preview(recorded.question, point(recorded.question, made)), made.asking
     stated, recomputed = dict(_leaves(recorded.choice, "")), dict(_leaves(choice(preview, asking), ""))
     compared = [(name, stated.get(name), recomputed.get(name)) for name in {**recomputed, **stated}]
-    compared += _seen_again(recorded)
     beside = path_of(path).with_name(_DESIGN)
     if beside.exists():
         named = recorded.choice.get("digest")
@@ -203,20 +171,3 @@ def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:
     pairs = [(saved.epsilon, made.epsilon)]
     pairs += [(saved.table_error(t.attributes), t.error) for t in preview.point.tables]
     return saved.domain == made.domain and all(_same(*pair) for pair in pairs)
-
-
-def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
-    """Recompute margin and error ratio of every alternative, once per total."""
-    points: dict[float, Point] = {}
-    for k, seen in enumerate(recorded.seen, 1):
-        # every way is compared, whichever is chosen
-        asked = replace(recorded.question, total=seen.total, n=seen.n, keep=None, way=None)
-        if seen.total not in points:
-            points[seen.total] = point(asked)
-        preview, name = Preview(asked, points[seen.total]), f"seen[{k}]"
-        way = next((each for each in preview.point.ways if each.name == seen.way), None)
-        if way is None:
-            yield f"{name}.way", seen.way, None
-            continue
-        yield f"{name}.margin", seen.margin, float(preview.margin_of(way))
-        yield f"{name}.over_bound", seen.over_bound, float(way.error / preview.point.error_bound)

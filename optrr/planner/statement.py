@@ -22,19 +22,18 @@ from optrr.core.display import (
 )
 from optrr.planner.device import Device
 from optrr.planner.meaning import surest
-from optrr.planner.plan_file import SeenWay
 from optrr.planner.preview import POINTS, Preview, typical_margin
 from optrr.planner.question import MOST_MARGIN
 
 # Maximum numbers of tables of several questions, of alternatives, and of those that people considered.
-_CROSSED, _COMPARED, _SEEN = 6, 5, 2
+_CROSSED, _COMPARED = 6, 5
 # Printed lines for questions, of one, and for a reason by hand; characters of a line; maximum characters and answers of one.
 _LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 28, (2, 3), 4, 46, 100, 6
 # A number this near to a whole one is that number: doubles err by less.
 _WHOLE = 1e-9
 
 
-def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str, device: Device) -> str:
+def statement(preview: Preview, asking: Asking, reason: str, device: Device) -> str:
     """Render the statement of a choice, with alternatives and the reason, as HTML."""
     question, point = preview.question, preview.point
     once = max(point.epsilon, device.epsilon)
@@ -44,7 +43,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     crossings = [table for table in preview.tables if len(table.attributes) > 1]
     ways = [point.way, *(way for way in point.ways if way.name != point.way.name)]
     bare = math.fsum(t.weight * (1 - 1 / t.cells(question.domain)) for t in question.learn.tables)
-    left = _LINES - 2 * (question.releases > 1) - len(seen[:_SEEN]) - (_lines(reason[:280], 90) or _NO_REASON)
+    left = _LINES - 2 * (question.releases > 1) - (_lines(reason[:280], 90) or _NO_REASON)
     fitting, spare = _fitting(rows, left - (2 + math.ceil(len(crossings[:_CROSSED]) / 2) if crossings else 0))
     values: dict[str, Any] = {"rows": fitting, "spare": spare} | {
         "crossings": crossings[:_CROSSED],
@@ -60,9 +59,8 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         "factor": factor_text(spent),
         "surest": percent_up(surest(question.prior, spent)),
         "knowing": percent_up(surest(question.prior, known)),
-        "ways": ways[: _COMPARED - len(seen[:_SEEN])],
-        "seen": seen[:_SEEN],
-        "more_ways": max(0, len(ways) + len(seen[:_SEEN]) - _COMPARED) + len(seen[_SEEN:]),
+        "ways": ways[:_COMPARED],
+        "more_ways": max(0, len(ways) - _COMPARED),
         "unprotected": typical_margin(question, bare),
     }
     given = {"preview": preview, "asking": asking, "reason": reason, "words": words, "software": SOFTWARE}

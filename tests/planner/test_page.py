@@ -32,7 +32,7 @@ DESK = {"width": 1280, "height": 900}
 EXACT = "Exact numbers at this ε"
 
 
-def save(question: Any, reason: str, seen: Any) -> list[str]:
+def save(question: Any, reason: str) -> list[str]:
     if not reason:
         raise InvalidInput("the plan has no reason; write why this choice was made")
     return ["plan.toml is written", f"ε = {question.total:g}: {reason}"]

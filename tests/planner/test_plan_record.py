@@ -24,8 +24,8 @@ from optrr.cli.main import run
 from optrr.core.design.specification import read_specification, toml_text
 from optrr.planner import plan as plan_module
 from optrr.planner.plan import Plan
-from optrr.planner.plan_file import SeenWay, read_plan, verify_plan
-from optrr.planner.preview import HALF_WIDTH, Preview, point
+from optrr.planner.plan_file import read_plan, verify_plan
+from optrr.planner.preview import HALF_WIDTH
 from optrr.planner.question import Question
 from optrr.survey.preparing import prepared
 
@@ -50,16 +50,15 @@ def test_toml_is_read_back_as_it_was_written(content: dict[str, object]) -> None
     assert tomllib.loads(toml_text(content)) == content
 
 
-def made(seed: int, most: int = 4, totals: tuple[float, ...] = (0.5, 3.0)) -> Plan:
+def made(seed: int, most: int = 4) -> Plan:
     question = random_question(seed, most)
-    seen = [SeenWay.of(Preview(at, point(at))) for at in map(question.at, totals)]
-    return Plan.of(question, 'Because "three"\nboards asked.', seen)
+    return Plan.of(question, 'Because "three"\nboards asked.')
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     path = tmp_path / "plan.toml"
-    path.write_text(made(3, 2, (0.5,)).to_toml(), encoding="utf-8")
+    path.write_text(made(3, 2).to_toml(), encoding="utf-8")
     return path
 
 
@@ -70,7 +69,7 @@ def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
     path.write_text(plan.to_toml(), encoding="utf-8")
     read = read_plan(path)
     assert read.question.state() == plan.question.state()
-    assert (read.reason, read.seen) == (plan.reason, plan.seen)
+    assert read.reason == plan.reason
     result = verify_plan(path)
     assert result.holds, result.failed
     assert int(result.checks[0].stated.split()[0]) > 10
@@ -96,7 +95,6 @@ def test_every_change_is_found(written: Path) -> None:
         ("choice", "digest"): "sha256:" + "0" * 64,
         ("choice", "meaning"): ["Nothing can be learned."],
         ("choice", "tables"): content["choice"]["tables"][1:],
-        ("seen", 0, "way"): "no such way",
     }
     numbers = _numbers(content)
     assert len(numbers) > 15
@@ -117,7 +115,7 @@ def test_every_change_is_found(written: Path) -> None:
 
 
 def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
-    ours, other = made(1, 2, ()), made(3, 2, ())
+    ours, other = made(1, 2), made(3, 2)
     (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
     assert verify_plan(path).holds
     optrr.save(other.asking, path.with_name("design.json"))
@@ -141,9 +139,6 @@ def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
         (lambda c: c | {"question": c["question"] | {"learn": [["nobody"]]}}, "nobody"),
         (lambda c: c | {"question": c["question"] | {"attributes": 5}}, "attributes"),
         (lambda c: c | {"question": 5}, "question"),
-        (lambda c: c | {"seen": [c["seen"][0] | {"total": 1e9}]}, "total"),
-        (lambda c: c | {"seen": [c["seen"][0] | {"n": 0}]}, "n = 0"),
-        (lambda c: c | {"seen": c["seen"] * 100}, "alternatives"),
     ],
 )
 def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Path) -> None:
@@ -186,13 +181,13 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert (state["total"], state["n"]) == (1.5, 500) and type(state["n"]) is int
 
 
-def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(tmp_path, capsys):
+def test_a_plan_that_is_opened_keeps_its_reason(tmp_path, capsys):
     first = optrr.plan({"theft": 2, "class": 4}, 2.0, n=800)
-    made = Plan.of(first.question, "small harm", [SeenWay.of(first.preview)])
+    made = Plan.of(first.question, "small harm")
     made.save(tmp_path / "plan")
     written = str(tmp_path / "plan" / "plan.toml")
     assert run(["plan", written, "--write", "-o", str(tmp_path / "plan")]) == 0
-    assert read_plan(written).reason == "small harm" and read_plan(written).seen == made.seen
+    assert read_plan(written).reason == "small harm"
     assert run(["plan", written, "--write", "--reason", "less harm", "-o", str(tmp_path / "plan")]) == 0
     assert read_plan(written).reason == "less harm"
 

@@ -16,7 +16,6 @@ from plan_questions import random_question
 import optrr
 from optrr.core.design.specification import declared
 from optrr.planner.plan import Plan
-from optrr.planner.plan_file import SeenWay
 from optrr.planner.question import Question
 from optrr.planner.statement import margin_text
 
@@ -143,19 +142,6 @@ def test_what_the_plan_does_not_know_has_room_to_write() -> None:
     assert "Reason: The board asked for it." in read(asked)[1]
 
 
-def test_alternatives_that_were_considered_are_listed() -> None:
-    question = random_question(0)
-    seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.34, math.inf) for k in range(6)]
-    page, text = read(Plan.of(question, "", seen))
-    rows = [row for row in page.all_tables[1] if "(10" in row[0]]
-    assert [row[1:3] for row in rows] == [
-        ["0.5 nats", "± 12.4 percentage points"],
-        ["1.5 nats", "± 12.4 percentage points"],
-    ]
-    assert re.search(r"\d more alternatives: see the file plan.toml", text)
-    assert page.all_tables[1][-1][0].startswith("No protection")
-
-
 def test_a_margin_is_rounded_up_and_a_useless_one_is_not_stated() -> None:
     cases = {
         4.0: "4",
@@ -236,8 +222,7 @@ def plan_of(rng: np.random.Generator, questions: int, tables: int, letter: str =
         "margin": 12.3456,
         "public": {"weight": letter * 50 or "w"},
     }
-    seen = [SeenWay(4.0 + k / 7, 10**10, "mixture-with-records", 49.999, 9.0) for k in range(int(rng.integers(0, 9)))]
-    return Plan.of(Question.from_state(state), f"{letter * 10} reason " * 100, seen)
+    return Plan.of(Question.from_state(state), f"{letter * 10} reason " * 100)
 
 
 @pytest.mark.slow
