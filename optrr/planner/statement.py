@@ -25,7 +25,7 @@ from optrr.planner.meaning import surest
 from optrr.planner.preview import POINTS, Preview, typical_margin
 from optrr.planner.question import MOST_MARGIN
 
-# Maximum numbers of tables of several questions, of alternatives, and of those that people considered.
+# Maximum numbers of tables of several questions, and of alternatives.
 _CROSSED, _COMPARED = 6, 5
 # Printed lines for questions, of one, and for a reason by hand; characters of a line; maximum characters and answers of one.
 _LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 28, (2, 3), 4, 46, 100, 6
