@@ -251,16 +251,16 @@ def example(epsilon: float, words: Words = ENGLISH) -> str:
     percent = percent_at_best(epsilon)
     if epsilon <= 0:
         return words(
-            "Suppose someone thinks that two sets of answers are equally likely to be yours. "
+            "Suppose someone has two guesses about your answers and finds both equally likely. "
             "After seeing what you send, they know no more than before."
         )
     if percent >= 100:
         return words(
-            "Suppose someone thinks that two sets of answers are equally likely to be yours. "
+            "Suppose someone has two guesses about your answers and finds both equally likely. "
             "After seeing what you send, they can be almost certain of one of them. That protects you very little."
         )
     return words(
-        "Suppose someone thinks that two sets of answers are equally likely to be yours. "
+        "Suppose someone has two guesses about your answers and finds both equally likely. "
         "After seeing what you send, they can be at most {percent} percent sure of one of them.",
         percent=percent,
     )

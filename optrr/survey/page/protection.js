@@ -31,14 +31,14 @@ export function protection({ deployment, wording, texts, asked, spent, trial }) 
 
 /** What is asked and sent, in short. */
 function summary(deployment, asked) {
-  const changed = t("Your device changes some of your answers by chance. Only the result is sent. Your own answers never leave this device.");
+  const changed = t("Your device changes some of your answers by chance, and sends only the result. Nobody can tell for certain which answers were changed.");
   if (asked === undefined) return changed;
   const { questions } = deployment;
   const count = askedAbout(deployment, asked).length;
   const all = new Set(questions.flatMap(({ attributes }) => attributes)).size;
   const chosen = count < all && n("You are asked {count} of the {all} questions of this survey. Chance has picked it.", "You are asked {count} of the {all} questions of this survey. Chance has picked them.", count, { all });
   const isOne = listsOf(deployment, asked).every(({ named }) => named === 1);
-  const sent = isOne ? changed : t("Your device sends a few possible answers. Chance decides whether yours is among them. Your own answers never leave this device.");
+  const sent = isOne ? changed : t("Your device sends a few possible answers. Chance decides whether your own is among them. Nobody can tell for certain whether it is.");
   return [chosen, sent].filter((text) => text).join(" ");
 }
 

@@ -31,10 +31,10 @@ export function promise(epsilon) {
 /** The promise as an example with percentages. */
 export function example(epsilon) {
   const percent = percentAtBest(epsilon);
-  if (epsilon <= 0) return t("Suppose someone thinks that two sets of answers are equally likely to be yours. After seeing what you send, they know no more than before.");
+  if (epsilon <= 0) return t("Suppose someone has two guesses about your answers and finds both equally likely. After seeing what you send, they know no more than before.");
   if (percent === 100)
-    return t("Suppose someone thinks that two sets of answers are equally likely to be yours. After seeing what you send, they can be almost certain of one of them. That protects you very little.");
-  return t("Suppose someone thinks that two sets of answers are equally likely to be yours. After seeing what you send, they can be at most {percent} percent sure of one of them.", { percent });
+    return t("Suppose someone has two guesses about your answers and finds both equally likely. After seeing what you send, they can be almost certain of one of them. That protects you very little.");
+  return t("Suppose someone has two guesses about your answers and finds both equally likely. After seeing what you send, they can be at most {percent} percent sure of one of them.", { percent });
 }
 
 /** A sentence about the surveys of this browser, with this one, or null if there is no other one. */
