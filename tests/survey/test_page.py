@@ -195,7 +195,8 @@ def small_targets(page: Any) -> list[str]:
     """What is too small for fingers: less than 44 pixels high."""
     return page.eval_on_selector_all(
         ".option, button, select, summary, input[type=text]",
-        "all => all.filter(x => x.getBoundingClientRect().height < 44).map(x => x.outerHTML)",
+        "all => all.filter(x => x.getBoundingClientRect().height < 44)"
+        ".map(x => `${x.getBoundingClientRect().height} ${x.outerHTML}`)",
     )
 
 
