@@ -36,10 +36,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from optrr.core.display import SOFTWARE, page_environment
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.plan import Plan
-from optrr.planner.preview import LADDER, Point, Preview, nearest, people_needed, total_for
+from optrr.planner.preview import LADDER, Preview, nearest, people_needed, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
 from optrr.planner.sections import Shown
-from optrr.planner.work import Known, PlanWork
+from optrr.planner.work import PlanWork
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import listening, run
 from optrr.survey.words import LANGUAGES, name_of, words_of
@@ -202,9 +202,9 @@ class PageAnswers:
         point = nearest(known.points, question)
         preview = None if point is None else Preview(question, point)
         exact = point is not None and point.exact
-        fragments = Shown(question, preview, known.points, known.error).fragments()
-        status = {"status": _status(known, point), "exact": exact, "busy": known.busy, "error": known.error}
-        return {"fragments": fragments, **status}
+        shown = Shown(question, preview, known.points, known.error)
+        status = {"status": shown.said("status", known), "exact": exact, "busy": known.busy, "error": known.error}
+        return {"fragments": shown.fragments(), **status}
 
     def required(self, question: Question, _asked: _Posted) -> dict[str, Any]:
         """Return the least total and the fewest people for the margins, each with sentences.
@@ -231,16 +231,3 @@ class PageAnswers:
     def close(self) -> None:
         """Stop the computation in the background."""
         self._work.close()
-
-
-def _status(known: Known, point: Point | None) -> str:
-    curve = f"; {known.done} of {known.of} points of the curve are computed" if known.busy else ""
-    if known.error:
-        return "No results for this ε."
-    if point is None:
-        return f"Computing: there are no results at this ε yet{curve}."
-    if not point.exact:
-        return (
-            "Approximate numbers (≈) between two computed values of ε; the exact numbers follow when the slider rests."
-        )
-    return f"Exact numbers at this ε{curve}."

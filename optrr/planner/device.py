@@ -1,10 +1,9 @@
 """What a person's device draws a plan's answers with, exported once for the plan's files and its statement."""
 
-import gzip
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from optrr.core import files
 from optrr.core.design import Asking
@@ -33,8 +32,3 @@ class Device(NamedTuple):
                 return cls(b"", 0.0, 0.0, str(error))
             raw = path.read_bytes()
         return cls(raw, total, max(map(float, json.loads(raw)["epsilon"].get("conditional", [total]))))
-
-    def numbers(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        size = len(gzip.compress(self.raw, 9, mtime=0))
-        return {"refused": self.refusal} if self.refusal else {"epsilon": self.epsilon, "compressed_bytes": size}

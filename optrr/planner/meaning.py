@@ -21,8 +21,6 @@ _PEOPLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 # A number of people this near to a whole one is that number, so that 25.000000000000004 people are 25 and not 26. Doubles
 # err by less than a millionth of it, and no decision hangs on a billionth of a person.
 _WHOLE = 1e-9
-# Number of people below which a sentence says "almost 0".
-_NEARLY_NONE = 1e-3
 # Total ε in nats over all releases from which a belief of 10 of 100 can become more than 50 of 100.
 PROTECTS_LITTLE = math.log(9)
 RULE = (
@@ -113,14 +111,8 @@ class Meaning:
 
     @property
     def _at_least(self) -> str:
-        """The lower bound as people of ``out_of``, rounded down; below one person with two digits."""
-        people = self.out_of * self.bounds[0]
-        if people + _WHOLE >= 1:
-            return f"{math.floor(people + _WHOLE):,}"
-        if people < _NEARLY_NONE:
-            return "almost 0"
-        step = 10.0 ** (math.floor(math.log10(people)) - 1)
-        return f"{math.floor(people / step + _WHOLE) * step:.2g}"
+        """The lower bound in words."""
+        return f"{self.people[0]:,}" if self.people[0] else "almost 0"
 
 
 def _in_all(epsilon: float, releases: int) -> float:

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from optrr.allocation.allocating import Allocation
-from optrr.allocation.strategies import comparable
 from optrr.allocation.workload import WorkloadLike
 from optrr.core import files
 from optrr.core.design import Asking, Declared, Specification, toml_text
@@ -116,7 +115,6 @@ class Plan(Result):
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
-            "device": in_json(self.device.numbers()),
             "reason": self.reason,
             "expected": in_json(self.preview.tables),
             "sentences": list(self.point.sentences),
@@ -250,14 +248,14 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
         return _least_total(question, reason)
     if margin is None or n is not None:
         return Plan.of(question, reason)
-    made = _closest(question, reason)
-    people = people_needed(made.question, made.point)
+    made = Plan.of(question, reason)
+    people = people_needed(question, made.point)
     if people > MOST_PEOPLE:
         raise InvalidInput(
             f"no number of people gives {question.margins_text} at a total of {question.total:g} by "
             f"{made.point.way.name}; raise the total, or choose another protocol"
         )
-    return Plan.of(replace(made.question, n=math.ceil(people)), reason)
+    return replace(made, question=replace(question, n=math.ceil(people)))
 
 
 def specification_of(given: Declared) -> Specification:
@@ -280,11 +278,11 @@ def load_plan(path: Given, *, limited: bool = True) -> Plan:
 
 
 def _least_total(question: Question, reason: str) -> Plan:
-    """Find the plan with the least total at which a protocol has the required margins.
+    """Find the plan with the least total at which the chosen or the best protocol has the required margins.
 
-    The total is rounded up to the sixth decimal, and is at most a ten-thousandth larger than the least. Protocols are
-    optimized for the average error; those optimized for the largest error instead may need less:
-    :func:`optrr.allocate` with ``standard_error`` computes them.
+    The total is rounded up to the sixth decimal, and is at most a ten-thousandth larger than the least. The best
+    protocol has the smallest average error; another one, or one that is optimized for the largest error
+    (:func:`optrr.allocate` with ``standard_error``), may need less.
     """
     from scipy.optimize import brentq  # noqa: PLC0415 (slow to import)
 
@@ -293,7 +291,7 @@ def _least_total(question: Question, reason: str) -> Plan:
     def excess(log_total: float) -> float:
         total = min(max(math.ceil(math.exp(log_total) * _PARTS) / _PARTS, LEAST_TOTAL), MOST_TOTAL)
         if total not in tried:
-            tried[total] = _closest(question.at(total), reason)
+            tried[total] = Plan.of(question.at(total), reason)
         needed = people_needed(question, tried[total].point)
         return math.log(needed / question.n) if math.isfinite(needed) else _IMPOSSIBLE
 
@@ -308,23 +306,6 @@ def _least_total(question: Question, reason: str) -> Plan:
         while excess(root) > 0:
             root += _NEAR / 4
     return next(made for _, made in sorted(tried.items()) if not made.preview.missed)
-
-
-def _closest(question: Question, reason: str) -> Plan:
-    """Find the plan whose protocol needs the fewest people for the margins.
-
-    The protocol that is best on average is taken if it is as good.
-    """
-    made = Plan.of(question, reason)
-    if question.way is not None:
-        return made
-    others = [
-        o.name for o in made.allocation.protocols if o.suits and math.isfinite(o.error) and o is not made.point.way
-    ]
-    if question.keep is not None:
-        others = [o.name for o in made.allocation.protocols if o.name in others and o.keeps_records]
-    plans = [Plan(replace(question, way=name), made.allocation.choosing(name), reason) for name in others]
-    return min([made, *plans], key=lambda each: comparable(people_needed(question, each.point)))
 
 
 _PLAN = "plan.toml"

@@ -106,9 +106,9 @@ class Shown:
         kept = [place for place in PLACES if exact or self.error or place not in _EXACT_ONLY]
         return {place: str(getattr(self._macros, place)()) for place in kept}
 
-    def said(self, macro: str, number: float | None) -> str:
-        """Say what a number means that was found for the margins, as plain text."""
-        return " ".join(getattr(self._macros, macro)(number).unescape().split())
+    def said(self, macro: str, value: object) -> str:
+        """Say what a macro of the template says about a value, as plain text."""
+        return " ".join(getattr(self._macros, macro)(value).unescape().split())
 
     @cached_property
     def _macros(self) -> Any:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 from optrr.allocation.allocating import Allocation
 from optrr.core.errors import OptrrError, in_one_line
@@ -57,8 +58,7 @@ class Points:
         return point(question, self._allocations[key].choosing(question.way))
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """Results of a question that are known so far.
 
     ``points`` are in the order of their totals; ``done`` counts the computed ones of the ``of`` points of the curves;
@@ -74,23 +74,17 @@ class Known:
 
 @dataclass
 class _Asked:
-    """One question with its points and errors by total; ``wanted`` is requested besides the ladder."""
+    """One question with its points, or errors in one line, by total; ``wanted`` is requested besides the ladder."""
 
     question: Question
     wanted: float
-    points: dict[float, Point] = field(default_factory=dict)
-    errors: dict[float, str] = field(default_factory=dict)
+    found: dict[float, Point | str] = field(default_factory=dict)
 
-    def next_total(self) -> float | None:
-        """Return the next total to compute: wanted, then the ladder outward; None if all are there."""
+    def next(self) -> Question | None:
+        """Return the question at the next total: wanted, then the ladder outward; None if all are there."""
         outward = sorted(LADDER, key=lambda rung: max(rung / self.wanted, self.wanted / rung))
-        return next((t for t in (self.wanted, *outward) if t not in self.points and t not in self.errors), None)
-
-    def known(self, total: float) -> Known:
-        """Return the results for the question with this total."""
-        points = tuple(sorted(self.points.values(), key=lambda p: p.total))
-        done = sum(rung in self.points or rung in self.errors for rung in LADDER)
-        return Known(points, done, self.errors.get(total), self.next_total() is not None)
+        total = next((t for t in (self.wanted, *outward) if t not in self.found), None)
+        return None if total is None else self.question.at(total)
 
 
 class PlanWork:
@@ -120,7 +114,9 @@ class PlanWork:
             if len(self._asked) > _QUESTIONS:
                 self._asked.popitem(last=False)
             self._changed.notify_all()
-            return asked.known(question.total)
+            points = tuple(found for _, found in sorted(asked.found.items()) if isinstance(found, Point))
+            error = found if isinstance(found := asked.found.get(question.total), str) else None
+            return Known(points, sum(rung in asked.found for rung in LADDER), error, asked.next() is not None)
 
     def close(self) -> None:
         """Stop the computation in the background."""
@@ -129,28 +125,30 @@ class PlanWork:
             self._changed.notify_all()
         self._thread.join()
 
+    def _last(self) -> _Asked | None:
+        """Return the last question, if points of it are missing."""
+        asked = next(reversed(self._asked.values()), None)
+        return asked if asked is not None and asked.next() is not None else None
+
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._next() is not None)
-                job = self._next()
-            if self._closed or job is None:
+                self._changed.wait_for(lambda: self._closed or self._last() is not None)
+                asked = self._last()
+                question = None if asked is None else asked.next()
+            if self._closed or asked is None or question is None:
                 return
-            asked, question = job
-            made, said = None, ""
+            found: Point | str
             try:
-                made = self._computing(question, partial(self._proceed, question))
+                found = self._computing(question, partial(self._proceed, question))
             except Superseded:
                 continue
             except OptrrError as error:
-                said = in_one_line(error)
+                found = in_one_line(error)
             except Exception as error:
-                said = f"the computation failed: {type(error).__name__}: {in_one_line(error)}; please report this"
+                found = f"the computation failed: {type(error).__name__}: {in_one_line(error)}; please report this"
             with self._changed:
-                if made is None:
-                    asked.errors[question.total] = said
-                else:
-                    asked.points[question.total] = made
+                asked.found[question.total] = found
 
     def _proceed(self, question: Question) -> None:
         """Raise Superseded if the next job needs another allocation.
@@ -160,13 +158,8 @@ class PlanWork:
         """
         key = _allocation(question)
         with self._changed:
-            job = self._next()
-            if self._closed or (key not in self._given_up and (job is None or _allocation(job[1]) != key)):
+            asked = self._last()
+            job = None if asked is None else asked.next()
+            if self._closed or (key not in self._given_up and (job is None or _allocation(job) != key)):
                 self._given_up.add(key)
                 raise Superseded
-
-    def _next(self) -> tuple[_Asked, Question] | None:
-        """Return the next point of the last question."""
-        asked = next(reversed(self._asked.values()), None)
-        total = None if asked is None else asked.next_total()
-        return None if asked is None or total is None else (asked, asked.question.at(total))

