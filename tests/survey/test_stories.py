@@ -102,6 +102,10 @@ def test_a_class_answers_on_one_machine_and_nothing_of_a_pupil_stays(browser: An
         assert {report["id"] for report in seen.posts()} == seen.kept()
         assert all(set(report) == {"format", "design", "id", "values", "wording"} for report in seen.posts())
         context.close()
+        page = published(browser, seen, "de", tmp_path)
+        # a class is too small for a picture, and the page says so
+        assert page.locator(".few").count() == len(seen.specification["attributes"])
+        page.context.close()
 
 
 def sent_later(seen: Witness, page: Any, now: Any, fresh: Any) -> None:
@@ -195,8 +199,8 @@ def test_a_respondent_switches_language_loses_the_network_and_the_report_arrives
         assert report["values"] == record
         assert {report["id"]} == seen.kept()
         assert seen.tap.sent.count(b"POST /reports") == 1
-        # the branch is not in the requests: the same files for everybody, then the report
         assert {path for method, path, _ in seen.sent if method == "POST"} == {"/reports"}
+        published(browser, seen, "de", tmp_path).context.close()
 
 
 def interrupted(seen: Witness, page: Any, context: Any, given: list[int]) -> None:
@@ -294,7 +298,10 @@ def test_a_company_with_personal_links_publishes_its_results(browser: Any, tmp_p
         assert len(seen.kept()) == 200
         nothing_joins(seen, links, json.loads(done.stdout))
         for language in ("de", "ar", "ja"):
-            published(browser, seen, language, tmp_path)
+            page = published(browser, seen, language, tmp_path)
+            # enough reports for every question
+            assert page.locator(".intervals").count() == len(seen.specification["attributes"])
+            page.context.close()
 
 
 def token_of(link: str) -> str:
@@ -346,7 +353,7 @@ def opened_in_two_browsers(browser: Any, seen: Witness, link: str) -> None:
     person = Person(second, "ar")
     person.press("Start")
     person.sees("This link was already used")
-    usable(second, "ar", 5)
+    usable(second, "ar")
     Person(first, "ja").answer_all(answers_of(PEOPLE[0]))
     Person(first, "ja").sees("Thank you. Your report was sent.")
     for page in (first, second):
@@ -382,7 +389,7 @@ def unknown_link(browser: Any, seen: Witness) -> None:
     person = Person(page, "ja")
     person.press("Start")
     person.sees("This link is not known")
-    usable(page, "ja", 5)
+    usable(page, "ja")
     assert page.locator("form").count() == 0
     assert len(seen.kept()) == count
     page.context.close()
@@ -409,14 +416,14 @@ def nothing_joins(seen: Witness, links: list[str], made: list[dict[str, Any]]) -
     assert not [token for token in tokens if token.encode() in database]
 
 
-def published(browser: Any, seen: Witness, language: str, folder: Path) -> None:
-    """The operator opens the results, chooses a language, and downloads the page to publish, which is opened as a file."""
+def published(browser: Any, seen: Witness, language: str, folder: Path) -> Any:
+    """The operator opens the results, chooses a language, and downloads the page to publish; this, opened as a file."""
     # the checker is a script, which the page's policy would not let run
     context = seen.watch(browser.new_context(viewport=PHONE, base_url=seen.address, bypass_csp=True))
     page = context.new_page()
     page.goto("/results")
     if language == "de":
-        usable(page, "en", 5)
+        usable(page, "en")
     page.get_by_label("Token").fill(seen.server.token)
     page.keyboard.press("Enter")
     page.locator(f"nav a[lang={language}]").click()
@@ -425,8 +432,10 @@ def published(browser: Any, seen: Witness, language: str, folder: Path) -> None:
     for summary in page.locator("summary").all():
         summary.click()
     usable(page, language)
-    assert page.get_by_text(words.plural("Results from {count} report.", "Results from {count} reports.", 200)).count()
-    assert page.locator(".intervals").count() >= 1
+    count = len(seen.kept())
+    assert page.get_by_text(
+        words.plural("Results from {count} report.", "Results from {count} reports.", count)
+    ).count()
     with page.expect_download() as download:
         page.locator(f"a[download='results.{language}.html']").click()
     file = folder / f"results.{language}.html"
@@ -443,10 +452,8 @@ def published(browser: Any, seen: Witness, language: str, folder: Path) -> None:
     usable(page, language)
     assert urls == [file.as_uri()]
     assert page.locator("script, form, a, input").count() == 0
-    title = next(text for key, text in seen.specification["title"].items() if key == language)
-    assert page.get_by_role("heading", level=1).inner_text() == title
-    assert page.locator(".intervals li").count() >= 3
-    reader.close()
+    assert page.get_by_role("heading", level=1).inner_text() == seen.specification["title"][language]
+    return page
 
 
 @pytest.fixture(scope="module")

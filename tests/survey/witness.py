@@ -225,7 +225,7 @@ def tree(page: Any) -> str:
     return str(page.locator("body").aria_snapshot())
 
 
-def usable(page: Any, language: str, least: int = 8) -> None:
+def usable(page: Any, language: str, least: int = 5) -> None:
     """Check a view: nothing scrolls sideways, and the accessibility checker finds nothing, at three widths, light and dark."""
     html = page.locator("html")
     assert html.get_attribute("lang") == language
