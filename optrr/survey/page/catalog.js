@@ -86,8 +86,8 @@ export function typedNumber(typed) {
     .replace(/\u066b/g, ".")
     .replace(/[\s\u066c'’\u200e\u200f\u061c]/g, "")
     .replace("−", "-");
-  // "1.234" has a thousand where points separate groups
-  const thousands = group === "." || group === "," ? new RegExp(`^-?\\d{1,3}(\\${group}\\d{3})+(\\${decimal}\\d+)?$`) : null;
+  // "1.234" has a thousand where points separate groups, but "0.234" has none
+  const thousands = group === "." || group === "," ? new RegExp(`^-?[1-9]\\d{0,2}(\\${group}\\d{3})+(\\${decimal}\\d+)?$`) : null;
   const ungrouped = thousands?.test(plain) ? plain.replaceAll(group, "") : plain;
   return /^-?(\d+([.,]\d*)?|[.,]\d+)$/.test(ungrouped) ? Number(ungrouped.replace(",", ".")) : NaN;
 }
