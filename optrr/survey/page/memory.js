@@ -87,7 +87,8 @@ export function outboxOf(deployment, wording) {
   const reports = browserStore("optrr-outbox");
   const { design, questions } = deployment;
   return {
-    waiting: () => reports.all(),
+    // other surveys at this address have the same outbox
+    waiting: async () => (await reports.all()).filter((report) => report?.design === design && report.wording === wording.digest),
     asked: () => questions && ask(deployment),
     /** A person's report, which is stored before it is sent. */
     answer: (answers, asked) => {
