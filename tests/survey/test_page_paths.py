@@ -267,6 +267,31 @@ def test_the_language_is_switched_without_losing_an_answer(browser: Any, server:
         assert "Deutsch" not in page.evaluate(STORED) and '"de"' not in page.evaluate(STORED)
 
 
+def test_a_number_stays_the_same_in_another_language(browser: Any, server: Server) -> None:
+    with visitor(browser, server) as page:
+        begin(page)
+        choose(page, 1)
+        go_on(page)
+        choose(page, "13.125")
+        for language, written in (("Deutsch", "13,125"), ("العربية", "13.125"), ("Deutsch", "13,125")):
+            page.get_by_role("button", name=language).click()
+            page.locator("#languages [aria-pressed=true]", has_text=language).wait_for()
+            assert page.locator("form input[type=text]").input_value() == written
+        choose(page, "x")
+        in_english(page)
+        assert page.locator("form input[type=text]").input_value() == "x"
+        choose(page, "13.125")
+        go_on(page)
+        # the page is another one now
+        page.get_by_role("button", name="Deutsch").click()
+        page.locator("html[lang=de]").wait_for()
+        bodies = reports_of(page)
+        in_english(page)
+        press(page)
+        wait_for(page, "Your report was sent")
+        assert json.loads(bodies[0])["values"][3] == "[13, 16.5)"
+
+
 def test_without_scripts_every_language_says_what_is_needed(server: Server) -> None:
     said = server.get("/").decode().split("<noscript>")[1].split("</noscript>")[0]
     assert re.findall(r'lang="(\w+)" dir="(\w+)"', said) == [("de", "ltr"), ("en", "ltr"), ("ar", "rtl")]

@@ -180,6 +180,61 @@ def test_reports_wait_on_a_device_without_a_network_and_leave_it_later(page: Any
     nothing_stays(page)
 
 
+def test_a_report_that_is_refused_holds_up_no_other_one_and_another_surveys_stays(page: Any, kiosk: Server) -> None:
+    before = kept_by(kiosk)
+    page.context.set_offline(True)
+    for _ in range(4):
+        answer(page, 1)
+        wait_for(page, "Your report has not been sent yet")
+        next_person(page)
+    # the first two in the order in which they are sent: a refused one, and one of another survey
+    first, second = page.evaluate(IN_THE_OUTBOX)
+    assert page.get_by_text("4 reports wait on this device").is_visible()
+    page.route("**/reports", lambda route: refuse(route, first))
+    page.context.set_offline(False)
+    page.reload()
+    page.get_by_text("3 reports wait on this device").wait_for()
+    for _ in range(100):
+        if len(kept_by(kiosk) - before) == 2:
+            break
+        page.wait_for_timeout(100)
+    assert len(kept_by(kiosk) - before) == 2 and not {first, second} & kept_by(kiosk)
+    stored = page.evaluate(STORED)
+    assert stored.count("optrr-report/1") == 2 and first in stored and second in stored
+
+
+def refuse(route: Any, identifier: str) -> None:
+    assert "another-survey" not in route.request.post_data
+    if identifier in route.request.post_data:
+        route.fulfill(json={"error": "no"}, status=422)
+    else:
+        route.continue_()
+
+
+# Makes the second report one of another survey; gives the identifiers of the first two.
+IN_THE_OUTBOX = """
+async () => {
+  const done = (request) => new Promise((resolve) => { request.onsuccess = () => resolve(request.result); });
+  const database = await done(indexedDB.open("optrr-outbox"));
+  const answers = database.transaction("answers", "readwrite").objectStore("answers");
+  const [first, second] = await done(answers.getAll());
+  await done(answers.put({ ...second, wording: "another-survey" }, second.id));
+  database.close();
+  return [first.id, second.id];
+}
+"""
+
+
+def test_a_device_that_slept_shows_nothing_of_the_last_person(page: Any) -> None:
+    answer(page, 1)
+    wait_for(page, "Your report was sent")
+    page.get_by_role("button", name="Show what was recorded").click()
+    # timers stand still while a device sleeps, and clocks do not
+    page.evaluate("const now = Date.now; Date.now = () => now() + 600_000;")
+    page.get_by_role("button", name="Start", exact=True).wait_for(timeout=15_000)
+    nothing_stays(page)
+
+
 @pytest.fixture(scope="module")
 def invited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     running = serving(tmp_path_factory.mktemp("invited"), "--invite", "40")
@@ -289,13 +344,24 @@ def test_a_link_survives_a_reload_and_a_lost_answer(home: Any, invited: Server, 
     page.get_by_role("button", name="Start").click()
     page.get_by_text("The survey could not be reached").wait_for()
     page.unroute("**/invitations")
-    # a network's sign-in page, and a signature of something else
-    for body in ("<h1>Wi-Fi</h1>", json.dumps({"signature": "12" * 256})):
-        page.route("**/invitations", lambda route, _, body=body: route.fulfill(body=body))
+    # a network's sign-in page, also with a refusal, and a signature of something else
+    for body, status in (
+        ("<h1>Wi-Fi</h1>", 200),
+        ("<h1>Wi-Fi</h1>", 403),
+        (json.dumps({"signature": "12" * 256}), 200),
+    ):
+        page.route(
+            "**/invitations", lambda route, _, reply=(body, status): route.fulfill(body=reply[0], status=reply[1])
+        )
         page.locator("[role=alert]").evaluate("alert => alert.replaceChildren()")
         page.get_by_role("button", name="Start").click()
         page.get_by_text("The answer came from somewhere else").wait_for()
         page.unroute("**/invitations")
+    # a refusal by whatever stands in between does not lose the link, either
+    page.route("**/invitations", lambda route: route.fulfill(json={"error": "no"}, status=403))
+    page.get_by_role("button", name="Start").click()
+    wait_for(page, "This link is not known")
+    page.unroute("**/invitations")
     # the link is gone from the address; the browser goes on where it was
     page.reload()
     answer(page, 0, 1)

@@ -1,6 +1,6 @@
 // The survey: load the questions, explain, ask one question a page, randomize once, send only the result, forget the answers.
 
-import { n, nameOf, preferred, speak, t, translated } from "./catalog.js";
+import { n, nameOf, number, preferred, speak, t, translated, typedNumber } from "./catalog.js";
 import { button, element, newHeading } from "./elements.js";
 import { mark, questionField } from "./fields.js";
 import { memoryOf, newIdentifier, outboxOf, Unreadable } from "./memory.js";
@@ -112,12 +112,16 @@ function drawHeader(isStart = view === startView) {
 }
 
 async function choose(next) {
+  // "1.500" is another number in another language
+  const numbers = [...(person?.entered ?? [])].flatMap(([name, text]) => (typeof text === "string" ? [[name, text, typedNumber(text)]] : []));
   try {
     await switchTo(next);
   } catch (error) {
     status.textContent = error.message;
     return;
   }
+  for (const [name, text, value] of numbers)
+    if (person?.entered.get(name) === text && !Number.isNaN(value)) person.entered.set(name, number(value, { useGrouping: false, maximumFractionDigits: 20 }));
   status.textContent = "";
   draw();
   document.querySelector("#languages [aria-pressed='true']").focus();
@@ -181,12 +185,16 @@ async function begin() {
   }
   survey.send ??= repeated(async () => {
     const reports = await survey.outbox.waiting();
-    for (const [k, report] of reports.entries()) {
-      if ((await deliver(report)).state !== "sent") return true;
+    survey.waiting = reports.length;
+    for (const report of reports) {
+      const { state } = await deliver(report);
+      if (state === "waiting") return true;
+      // one that is refused does not hold up the others
+      if (state === "refused") continue;
       await survey.outbox.delivered(report);
-      survey.waiting = reports.length - k - 1;
+      survey.waiting -= 1;
     }
-    return false;
+    return survey.waiting > 0;
   });
   if (survey.waiting) survey.send();
   await switchTo(preferred(wording.languages));
@@ -255,14 +263,15 @@ async function admitted() {
   const permit = await memory.permit((kept) => (kept && (kept.invitation || !token || kept.token === token) ? kept : made));
   if (!permit.invitation) {
     const response = await post("invitations", { token: permit.token, blinded: permit.blinded });
+    // throws if a network's sign-in page answered; the collector may have signed before its answer was lost
+    const { signature } = response && response.status < 500 ? await response.json() : {};
     // a link that admits nobody here leaves nothing
-    if ([403, 409].includes(response?.status)) await memory.permit((kept) => (kept?.id === permit.id ? undefined : kept));
+    if ([403, 409].includes(response?.status) && permit.id === made.id) await memory.permit((kept) => (kept?.id === permit.id ? undefined : kept));
     if (response?.status === 403)
       return notice(() => [t("This link is not known"), t("Please open the whole link that you were given, or ask for a new one. Nothing was asked or sent.")], start);
     if (response?.status === 409)
       return notice(() => [t("This link was already used"), t("It was opened in another browser. Please go on there. Each link is good for one person and one browser.")], start);
     if (!response?.ok) return t("The survey could not be reached. Is this device online?");
-    const { signature } = await response.json();
     const invitation = await unblind(wording.invitations, permit.id, permit.secret, signature);
     survey.permit = await memory.permit((kept) => (kept?.invitation ? kept : { id: permit.id, invitation }));
   } else survey.permit = permit;
@@ -388,7 +397,8 @@ async function showKiosk(report, answers) {
   const shown = { report, answers, outcome: { state: "sending" } };
   const send = async () => {
     shown.outcome = await deliver(report);
-    if (shown.outcome.state === "sent") await survey.outbox.delivered(report);
+    // if this is not remembered, the same report is sent again later
+    if (shown.outcome.state === "sent") await survey.outbox.delivered(report).catch(() => {});
     survey.send();
     if (view === thanks) draw();
   };
@@ -401,8 +411,17 @@ let leaving;
 
 /** On a device that many people use, starts over if nobody touches it. */
 function restartIdle() {
-  clearTimeout(leaving);
-  if (survey?.outbox) leaving = setTimeout(begin, 1000 * (person ? IDLE : SHOWN));
+  clearInterval(leaving);
+  if (!survey?.outbox) return;
+  let seconds = person ? IDLE : SHOWN;
+  // timers stand still while a device sleeps, and clocks may be set back
+  const end = Date.now() + 1000 * seconds;
+  leaving = setInterval(() => {
+    seconds -= 1;
+    if (seconds > 0 && Date.now() < end) return;
+    clearInterval(leaving);
+    begin();
+  }, 1000);
 }
 
 function notice(text, again) {
