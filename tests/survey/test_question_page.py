@@ -92,7 +92,7 @@ def test_a_person_is_told_what_the_question_reveals(browser, server, table):
         assert not test_page.sideways(page)
         notice = page.locator(".notice").inner_text()
         few = "Your device sends a few possible answers. Chance decides whether your own is among them."
-        one = "Your device changes some of your answers by chance."
+        one = "Your device changes some of your answers by chance, and sends only the result."
         assert (one if table == 1 else few) in notice
         counts = [f"You are asked {len(names)} of the 4 questions"] if table < 4 else []
         assert re.findall(r"You are asked \d of the 4 questions", notice) == counts
