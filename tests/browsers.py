@@ -75,11 +75,12 @@ def faults(page: Any, least: int = 20) -> list[tuple[str, str]]:
     """What the accessibility checker finds: by all rules in light, and in dark by the one that looks at colours."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe())
-    found = []
+    found, is_arabic = [], page.locator("html").get_attribute("lang") == "ar"
     for scheme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
         page.emulate_media(color_scheme=scheme)
         result = page.evaluate("(options) => axe.run(document, options)", options)
-        assert len(result["passes"]) >= (1 if options else least)
+        # it does not judge the contrast of Arabic letters
+        assert len(result["passes"]) >= (least if not options else not is_arabic)
         found += [(x["id"], x["nodes"][0]["html"]) for x in result["violations"]]
     return found
 
