@@ -1,14 +1,14 @@
 """What ε means: how much a report can change an attacker's belief about one person.
 
 An attacker believes with probability p that a statement about a person is true, and then sees a report of privacy
-budget ε. By Bayes' rule, the probability afterwards is between
+budget ε. By Bayes' rule, the probability afterwards is at most
 
-    p / (p + (1−p) e^ε)    and    p e^ε / (1 − p + p e^ε),
+    p e^ε / (1 − p + p e^ε),
 
 because a report is at most e^ε times as likely under one record as under another (Kasiviswanathan and Smith, "On the
-Semantics of Differential Privacy", 2014; for binary answers this is Warner's randomized response, which attains both
-ends). The ε of several reports add up. The sentences count people instead of stating probabilities, and each number is
-rounded to the side of less privacy. Values are checked by :class:`optrr.planner.question.Question`.
+Semantics of Differential Privacy", 2014; for binary answers this is Warner's randomized response, which attains it).
+The same bound with 1 − p says how far it can fall. The ε of several reports add up. The sentences count people instead
+of stating probabilities, rounded up. Values are checked by :class:`optrr.planner.question.Question`.
 
 An ε "protects little" from ln 9 ≈ 2.2 nats over all reports: a belief of 10 of 100 can then become more than 50 of 100.
 """
@@ -38,12 +38,6 @@ def surest(prior: float, epsilon: float, releases: int = 1) -> float:
     return prior / (prior + (1 - prior) * math.exp(-_in_all(epsilon, releases)))
 
 
-def least(prior: float, epsilon: float, releases: int = 1) -> float:
-    """Compute the smallest posterior probability; see :func:`surest`."""
-    shrunk = prior * math.exp(-_in_all(epsilon, releases))
-    return shrunk / (1 - prior + shrunk)
-
-
 @dataclass(frozen=True)
 class Meaning:
     """Effect of a total ε on an attacker's belief.
@@ -64,55 +58,36 @@ class Meaning:
         return _in_all(self.total, self.releases) > PROTECTS_LITTLE
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """Least and surest belief of anybody, after all releases."""
-        return least(self.prior, self.total, self.releases), surest(self.prior, self.total, self.releases)
-
-    @property
     def out_of(self) -> int:
-        """Number of people in the sentences.
-
-        The smallest power of ten, from 100 on, of which the prior is a whole number; otherwise 100.
-        """
-        for people in _PEOPLE:
-            share = self.prior * people
-            if round(share) >= 1 and abs(share - round(share)) < _WHOLE:
-                return people
-        return _PEOPLE[0]
+        """Number of people in the sentences: a power of ten, from 100 on, of which the prior is a whole number, or 100."""
+        shares = {people: self.prior * people for people in _PEOPLE}
+        return next((n for n, s in shares.items() if round(s) >= 1 and abs(s - round(s)) < _WHOLE), _PEOPLE[0])
 
     @property
-    def people(self) -> tuple[int, int]:
-        """Bounds as whole people of ``out_of``, rounded outwards."""
-        lower, upper = (self.out_of * bound for bound in self.bounds)
-        return math.floor(lower + _WHOLE), math.ceil(upper - _WHOLE)
+    def people(self) -> int:
+        """Largest belief after all releases, as people of ``out_of``, rounded up."""
+        return math.ceil(self.out_of * surest(self.prior, self.total, self.releases) - _WHOLE)
 
     def sentences(self) -> tuple[str, ...]:
-        """State the bounds in plain words for respondents: of all releases, then of one."""
+        """State the bound in plain words for respondents: of all releases, then of one."""
         of, seen = f"{self.out_of:,}", "what you send"
         if self.releases > 1:
             seen = f"all {self.releases} answers that you send"
         told = [
             f"Suppose someone thinks that {self.prior * self.out_of:,.6g} of {of} people like you have done something.",
-            f"After they see {seen}, they can be at most {self.people[1]:,} of {of} sure that you did it, and at least "
-            f"{self._at_least} of {of}.",
+            f"After they see {seen}, they can be at most {self.people:,} of {of} sure that you did it.",
         ]
         if self.releases > 1:
-            once = Meaning(self.total, self.prior).people[1]
+            once = Meaning(self.total, self.prior).people
             told.append(f"After only one of the {self.releases} answers, they can be at most {once:,} of {of} sure.")
         if self.conditional is not None and self.conditional >= self.total:
             told.append("This holds even if they know all your other answers.")
         elif self.conditional is not None:
-            knowing = Meaning(self.conditional, self.prior, None, self.releases)
+            knowing = Meaning(self.conditional, self.prior, None, self.releases).people
             told.append(
-                f"Of any one answer they can be at most {knowing.people[1]:,} of {of} sure, and at least "
-                f"{knowing._at_least} of {of}, even if they know all your other answers."
+                f"Of any one answer they can be at most {knowing:,} of {of} sure, even if they know all your other answers."
             )
         return tuple(told)
-
-    @property
-    def _at_least(self) -> str:
-        """The lower bound in words."""
-        return f"{self.people[0]:,}" if self.people[0] else "almost 0"
 
 
 def _in_all(epsilon: float, releases: int) -> float:

@@ -24,7 +24,7 @@ from optrr.core.design import Asking, Declared, Specification, toml_text
 from optrr.core.display import Result, Table, brief, crossed, epsilon_text, in_json, nearness
 from optrr.core.domain import shown
 from optrr.core.errors import InvalidInput, warn
-from optrr.core.provenance import Given, is_file, path_of
+from optrr.core.provenance import Given
 from optrr.core.records import was_killed, whole_files
 from optrr.planner.device import Device
 from optrr.planner.meaning import Meaning
@@ -208,7 +208,7 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     Parameters
     ----------
     domain
-        a specification, its file or a plan's, a Domain, or a mapping of names to categories or sizes.
+        a specification or its file, a Domain, or a mapping of names to categories or sizes.
     total
         privacy budget ε of each person in nats, 0.05..20; by default the smallest for ``margin``, or 1.
     workload, records_only
@@ -242,7 +242,7 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     """
     given = {"total": _TOTAL if total is None else total, "n": _PEOPLE if n is None else n, "way": protocol}
     keep = "records" if records_only else None
-    question = Question.of(specification_of(domain), workload, margin, keep=keep, **given)
+    question = Question.of(Specification.of(domain), workload, margin, keep=keep, **given)
     warn(map(_left_out, question.left_out))
     if margin is not None and total is None:
         return _least_total(question, reason)
@@ -256,13 +256,6 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
             f"{made.point.way.name}; raise the total, or choose another protocol"
         )
     return replace(made, question=replace(question, n=math.ceil(people)))
-
-
-def specification_of(given: Declared) -> Specification:
-    """Return the specification of a specification, file, plan file or domain."""
-    if is_file(given) and is_plan(path_of(given)):
-        return read_plan(path_of(given)).question.specification
-    return Specification.of(given)
 
 
 def load_plan(path: Given, *, limited: bool = True) -> Plan:

@@ -4,11 +4,11 @@ All numbers are computed here and written by the macros of ``answer.html``; the 
 fragments. Interpolated numbers have ≈ and two digits, exact ones four.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from json import dumps
 from typing import Any
 
 from markupsafe import Markup
@@ -26,7 +26,7 @@ from optrr.core.display import (
     sum_of_epsilons,
     two_digits_up,
 )
-from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, meaning_of_rule
+from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, meaning_of_rule, surest
 from optrr.planner.plan_file import meaning_of
 from optrr.planner.preview import LADDER, Point, Preview, total_for, typical_margin
 from optrr.planner.question import MOST_MARGIN, Question
@@ -51,12 +51,6 @@ class Figures:
 
     exact: bool
 
-    def number(self, value: float | None) -> str:
-        """Format a nonnegative number; nothing if missing, words if infinite."""
-        if value is None or math.isinf(value):
-            return "" if value is None else "without bound"
-        return digits(value, 4) if self.exact else f"≈\u00a0{digits(value, 2)}"
-
     def points(self, value: float) -> str:
         """Format ± percentage points; words if they say nothing about a proportion."""
         if value > MOST_MARGIN:
@@ -80,11 +74,6 @@ def interval_text(share: float, margin: float) -> str:
     # an interval narrower than two points needs a decimal to be one
     scale = 1 if margin >= 1 else 10 if margin >= 0.1 else 100
     return f"{math.floor(lower * scale) / scale:g}–{math.ceil(upper * scale) / scale:g} %"
-
-
-def people_text(number: int) -> str:
-    """Format a number of people."""
-    return "one person" if number == 1 else f"{number:,} people"
 
 
 @dataclass(frozen=True)
@@ -116,7 +105,7 @@ class Shown:
         figures = Figures(self.preview is not None and self.preview.point.exact)
         values = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
         values |= {"rule": RULE, "most_margin": MOST_MARGIN, "languages": LANGUAGES, "infinite": math.inf}
-        helpers = [crossed, digits, epsilon_text, interval_text, meaning_of_rule, people_text, python_lines, promise]
+        helpers = [crossed, digits, dumps, epsilon_text, interval_text, meaning_of_rule, promise, surest]
         helpers += [category_word, changed_of_hundred, changed_text, example, name_of, typical_margin, words_of]
         template = page_environment("optrr.planner").get_template("answer.html")
         return template.make_module(values | {each.__name__: each for each in helpers})
@@ -163,18 +152,3 @@ class Shown:
         """The best protocols, and the chosen one."""
         found = self.preview.point.ways if self.preview else ()
         return [*found[:_MOST_WAYS], *(way for way in found[_MOST_WAYS:] if way.name == self.question.way)]
-
-
-def python_lines(question: Question) -> list[str]:
-    """Format the plan in Python, with its saved specification."""
-    arguments = ['"specification.toml"', repr(question.total), f"n={question.n}"]
-    if question.learn.word != "marginals":
-        wanted = question.learn.word or [list(table.attributes) for table in question.learn.tables]
-        arguments.append(f"workload={json.dumps(wanted, ensure_ascii=False)}")
-    if question.has_margins:
-        each = {t.attributes: question.margin_of(t.attributes) for t in question.learn.tables}
-        given = {t if len(t) > 1 else t[0]: margin for t, margin in each.items() if margin is not None}
-        arguments.append(f"margin={given if question.margins else question.margin!r}")
-    arguments += ["records_only=True"] if question.keep else []
-    arguments += [f"protocol={question.way!r}"] if question.way else []
-    return ["import optrr", "", f"plan = optrr.plan({', '.join(arguments)})", "print(plan)"]

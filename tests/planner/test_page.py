@@ -235,7 +235,7 @@ def test_another_way_is_chosen_and_the_focus_stays_on_it(page):
     page.locator("#spend").get_by_text("Privacy and accuracy per answer").wait_for()
     assert page.evaluate("document.activeElement.id") == "way-optimum"
     assert page.locator("#way-optimum").is_checked()
-    assert "protocol='optimum'" in page.locator("#python").inner_text()
+    assert 'protocol="optimum"' in page.locator("#python").inner_text()
     page.get_by_role("radio", name="The best for the tables to estimate").check()
     wait_for_exact(page)
 

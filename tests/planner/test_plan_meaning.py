@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.planner.meaning import RULE, Meaning, least, meaning_of_rule, surest
+from optrr.planner.meaning import RULE, Meaning, meaning_of_rule, surest
 
 EPSILONS = (0.0, 1e-9, 0.3, 1.0, 4.5, 30.0, 100.0)
 PRIORS = (1e-12, 0.001, 0.1, 0.5, 0.93, 1 - 1e-9)
@@ -36,7 +36,7 @@ def test_no_report_moves_a_belief_further(seed, records, reports, epsilon, data)
     joint = believed[:, None] * p
     after = joint[holds].sum(axis=0) / joint.sum(axis=0)
     assert after.max() <= surest(prior, spent) * (1 + 1e-12)
-    assert after.min() >= least(prior, spent) * (1 - 1e-12)
+    assert after.min() >= (1 - surest(1 - prior, spent)) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -44,9 +44,8 @@ def test_no_report_moves_a_belief_further(seed, records, reports, epsilon, data)
 def test_beliefs_in_60_digits(epsilon, prior):
     with mpmath.workdps(60):
         p, factor = mpmath.mpf(prior), mpmath.e ** mpmath.mpf(epsilon)
-        most, fewest = p * factor / (1 - p + p * factor), p / (p + (1 - p) * factor)
+        most = p * factor / (1 - p + p * factor)
         assert abs(surest(prior, epsilon) / most - 1) < 1e-14
-        assert abs(least(prior, epsilon) / fewest - 1) < 1e-14
 
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, math.log(3), math.log(9)])
@@ -57,20 +56,17 @@ def test_people_never_promise_too_much(epsilon, prior, releases):
     meaning = Meaning(epsilon, prior, None, releases)
     with mpmath.workdps(60):
         p, factor = mpmath.mpf(prior), mpmath.e ** (mpmath.mpf(epsilon) * releases)
-        fewest, most = p / (p + (1 - p) * factor), p * factor / (1 - p + p * factor)
-        assert -2e-9 <= meaning.out_of * fewest - meaning.people[0] < 1
-        assert -2e-9 <= meaning.people[1] - meaning.out_of * most < 1
+        most = p * factor / (1 - p + p * factor)
+        assert -2e-9 <= meaning.people - meaning.out_of * most < 1
 
 
 def test_the_sentences():
     told = Meaning(math.log(3), 0.1, math.log(3) / 2).sentences()
     assert told == (
         "Suppose someone thinks that 10 of 100 people like you have done something.",
-        "After they see what you send, they can be at most 25 of 100 sure that you did it, and at least 3 of 100.",
-        "Of any one answer they can be at most 17 of 100 sure, and at least 6 of 100, even if they know all your other "
-        "answers.",
+        "After they see what you send, they can be at most 25 of 100 sure that you did it.",
+        "Of any one answer they can be at most 17 of 100 sure, even if they know all your other answers.",
     )
-    assert Meaning(4.14, 0.1).sentences()[1].endswith("at least almost 0 of 100.")
     # what all releases mean comes first, then one of them
     rare = Meaning(1.0, 0.002, releases=2).sentences()
     assert len(rare) == 3 and "2 of 1,000 people" in rare[0]

@@ -13,7 +13,7 @@ from plan_questions import random_question
 import optrr
 from optrr.planner.preview import LADDER, Preview, nearest, point, total_for
 from optrr.planner.question import Question
-from optrr.planner.sections import CANNOT_TELL, Figures, Shown, digits, interval_text, python_lines
+from optrr.planner.sections import CANNOT_TELL, Figures, Shown, digits, interval_text
 from optrr.survey.charts import frontier_chart
 
 NBSP = "\u00a0"
@@ -22,6 +22,12 @@ NBSP = "\u00a0"
 def text_of(fragment: str) -> str:
     spaced = fragment.replace("&nbsp;", "_").replace(NBSP, "_")
     return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", spaced)))
+
+
+def lines_of(question: Question) -> str:
+    """The lines of Python to copy."""
+    fragment = Shown(question, None, ()).fragments()["python"]
+    return html.unescape(re.sub(r"<[^>]*>", "", fragment))
 
 
 def shown_numbers(fragment: str, before: str = "±_") -> list[float]:
@@ -89,14 +95,14 @@ def test_the_lines_to_copy_give_the_numbers_of_the_page(seed, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
     space: dict[str, object] = {}
-    exec("\n".join(python_lines(question)), space)
+    exec(lines_of(question), space)
     made = space["plan"].point
     assert made.way.name == expected.way.name and made.way.error == expected.way.error
     assert space["plan"].question.state().get("margins") == question.state().get("margins")
 
 
 def test_a_protocol_of_a_strange_name_is_quoted(school):
-    assert "protocol='it\\'s; \"x\"'" in python_lines(replace(school, way='it\'s; "x"'))[2]
+    assert 'protocol="it\'s; \\"x\\""' in lines_of(replace(school, way='it\'s; "x"'))
 
 
 def test_where_nothing_can_be_learned_the_remedy_is_said(school):
