@@ -21,7 +21,7 @@ import secrets
 import webbrowser
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from html import escape
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,10 +36,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from optrr.core.display import SOFTWARE, page_environment
 from optrr.core.errors import InvalidInput, OptrrError, in_one_line
 from optrr.planner.plan import Plan
-from optrr.planner.preview import LADDER, Preview, nearest, people_needed, total_for
+from optrr.planner.preview import LADDER, Point, Preview, nearest, people_needed, total_for
 from optrr.planner.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
 from optrr.planner.sections import Shown
-from optrr.planner.work import PlanWork
+from optrr.planner.work import Known, PlanWork
 from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import listening, run
 from optrr.survey.words import LANGUAGES, name_of, words_of
@@ -70,7 +70,7 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
     ``address`` is host and port; only requests with the token are served. ``work`` computes points, by default in its
     own thread.
     """
-    answers = PageAnswers(save, work)
+    computing = work or PlanWork()
 
     def check(given: str) -> None:
         if not hmac.compare_digest(token.encode(), given.encode(errors="replace")):
@@ -91,9 +91,10 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(answers.close)
+        await asyncio.to_thread(computing.close)
 
-    asked = {"/preview": answers.preview, "/required": answers.required, "/save": answers.save}
+    asked: dict[str, Answer] = {"/preview": partial(_preview, computing), "/required": partial(_required, computing)}
+    asked["/save"] = lambda planned, given: {"saved": save(planned, given.reason)}
     routes: list[BaseRoute] = [Route("/", page, methods=["GET"])]
     routes += [Route(f"/{name}", _always(body, MEDIA_TYPES[Path(name).suffix])) for name, body in _files().items()]
     routes += [Route(path, posted(answer), methods=["POST"]) for path, answer in asked.items()]
@@ -164,70 +165,48 @@ def redirect(url: str, private: Path) -> Path:
 
     An address on the command line would show the token in the list of processes.
     """
-    place, target = private / "plan.html", escape(url)
+    place = private / "plan.html"
     place.touch(mode=0o600)
-    text = (
-        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>optrr plan</title>'
-        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">The plan\'s page</a>'
-    )
-    place.write_text(text, encoding="utf-8")
+    place.write_text(page_environment("optrr.planner").get_template("redirect.html").render(url=url), encoding="utf-8")
     return place
 
 
 def page_markup(question: Question) -> str:
     """Render the page as HTML."""
-    return (
-        page_environment("optrr.planner")
-        .get_template("plan.html")
-        .render(
-            state=json.dumps(question.state()),
-            ticks=[f"{total:g}" for total in LADDER[::2]],
-            limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
-            languages=[(language, name_of(language)) for language in LANGUAGES],
-            offered=json.dumps({language: words_of(language)(_OFFERED) for language in LANGUAGES}),
-            software=SOFTWARE,
-        )
-    )
+    template = page_environment("optrr.planner").get_template("plan.html")
+    limits = {"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES}
+    names = {language: name_of(language) for language in LANGUAGES}
+    offered = json.dumps({language: words_of(language)(_OFFERED) for language in LANGUAGES})
+    given = {"state": json.dumps(question.state()), "ticks": LADDER[::2], "limits": limits}
+    return template.render(given, languages=names.items(), offered=offered, software=SOFTWARE)
 
 
-class PageAnswers:
-    """Answers to the page's requests; every method raises InvalidInput if what is posted is not allowed."""
+def _preview(work: PlanWork, question: Question, asked: _Posted) -> dict[str, Any]:
+    """Return fragments of the page by place, the status and an error; ``busy`` while more numbers follow."""
+    known, point, shown = _known(work, question, asked.rests)
+    exact = point is not None and point.exact
+    status = {"status": shown.said("status", known), "exact": exact, "busy": known.busy, "error": known.error}
+    return {"fragments": shown.fragments(), **status}
 
-    def __init__(self, save: Save, work: PlanWork | None = None) -> None:
-        self._save, self._work = save, work or PlanWork()
 
-    def preview(self, question: Question, asked: _Posted) -> dict[str, Any]:
-        """Return fragments of the page by place, the status and an error; ``busy`` while more numbers follow."""
-        known = self._work.ask(question, asked.rests)
-        point = nearest(known.points, question)
-        preview = None if point is None else Preview(question, point)
-        exact = point is not None and point.exact
-        shown = Shown(question, preview, known.points, known.error)
-        status = {"status": shown.said("status", known), "exact": exact, "busy": known.busy, "error": known.error}
-        return {"fragments": shown.fragments(), **status}
+def _required(work: PlanWork, question: Question, _asked: _Posted) -> dict[str, Any]:
+    """Return the least total and the fewest people for the margins, each with sentences.
 
-    def required(self, question: Question, _asked: _Posted) -> dict[str, Any]:
-        """Return the least total and the fewest people for the margins, each with sentences.
+    A number is missing if it does not exist, or is not known yet.
+    """
+    if not question.has_margins:
+        raise InvalidInput("margin: no margin is required; enter the ± percentage points that you need")
+    known, point, shown = _known(work, question)
+    if known.error:
+        raise InvalidInput(known.error)
+    total = total_for(known.points, question, question.n) if shown.complete else None
+    needed = math.inf if point is None else people_needed(question, point)
+    people = math.ceil(needed) if needed <= MOST_PEOPLE else None
+    said = {"total_said": shown.said("total_said", total), "people_said": shown.said("people_said", people)}
+    return {"total": total, "people": people, **said, "waiting": {"total": not shown.complete, "people": not point}}
 
-        A number is missing if it does not exist, or is not known yet.
-        """
-        if not question.has_margins:
-            raise InvalidInput("margin: no margin is required; enter the ± percentage points that you need")
-        known = self._work.ask(question)
-        if known.error:
-            raise InvalidInput(known.error)
-        point = nearest(known.points, question)
-        shown = Shown(question, None if point is None else Preview(question, point), known.points)
-        total = total_for(known.points, question, question.n) if shown.complete else None
-        needed = math.inf if point is None else people_needed(question, point)
-        people = math.ceil(needed) if needed <= MOST_PEOPLE else None
-        said = {"total_said": shown.said("total_said", total), "people_said": shown.said("people_said", people)}
-        return {"total": total, "people": people, **said, "waiting": {"total": not shown.complete, "people": not point}}
 
-    def save(self, question: Question, asked: _Posted) -> dict[str, Any]:
-        """Save the plan and list the files, a line each."""
-        return {"saved": self._save(question, asked.reason)}
-
-    def close(self) -> None:
-        """Stop the computation in the background."""
-        self._work.close()
+def _known(work: PlanWork, question: Question, rests: bool = True) -> tuple[Known, Point | None, Shown]:
+    known = work.ask(question, rests)
+    point = nearest(known.points, question)
+    return known, point, Shown(question, Preview(question, point) if point else None, known.points, known.error)

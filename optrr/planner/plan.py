@@ -79,10 +79,7 @@ class Plan(Result):
         return self.preview.point
 
     def meant(self, prior: float = 0.1, releases: int = 1) -> "Plan":
-        """Change the attacker's prior belief and the number of releases.
-
-        The belief about a person must be within 0.001..0.999.
-        """
+        """Change the attacker's prior belief about a person, 0.001..0.999, and the number of releases."""
         return replace(self, question=replace(self.question, prior=prior, releases=releases))
 
     @property
@@ -108,29 +105,22 @@ class Plan(Result):
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values for JSON.
-
-        They are the question, the choice with its numbers, and predicted errors.
-        """
+        """Return the question, the choice with its numbers, and predicted errors as plain values for JSON."""
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
             "reason": self.reason,
-            "expected": in_json(self.preview.tables),
+            "expected": in_json([table._asdict() for table in self.preview.tables]),
             "sentences": list(self.point.sentences),
             "warnings": list(self.warnings),
         }
 
     def to_arrow(self) -> "pa.Table":
-        """Convert to a table with one row per required table.
-
-        Columns: cells, and ± percentage points (95 % confidence) in total and by sampling alone.
-        """
+        """Convert to a table: cells and ± percentage points of each table, in total and by sampling alone."""
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and help needs none of it)
 
-        rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
-        names = ["table", "cells", "margin", "sampling_margin"]
-        return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+        rows = [table._asdict() | {"attributes": crossed(table.attributes)} for table in self.preview.tables]
+        return pa.Table.from_pylist(rows).rename_columns(["table", "cells", "margin", "sampling_margin"])
 
     def _axis(self) -> tuple[str, float | None]:
         return "± percentage points", None
@@ -154,11 +144,7 @@ class Plan(Result):
         return plan_toml(self.preview, self.asking, self.reason)
 
     def save(self, folder: str | Path) -> tuple[Path, ...]:
-        """Write all files of the plan, completely or not at all, and return them.
-
-        Raises InvalidInput if that would overwrite files that are not from a plan, or a design of which reports may
-        exist.
-        """
+        """Write all files of the plan, completely or not at all, and return them; raise as :func:`refuse_foreign`."""
         place = Path(folder)
         refuse_foreign(place, self.asking.digest)
         with TemporaryDirectory(prefix="optrr-plan-") as name:
@@ -259,10 +245,7 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
 
 
 def load_plan(path: Given, *, limited: bool = True) -> Plan:
-    """Load and recompute a plan; see :func:`optrr.load`.
-
-    Raises InvalidInput if a number differs.
-    """
+    """Load and recompute a plan, see :func:`optrr.load`; raise InvalidInput if a number differs."""
     result = verify_plan(path, limited=limited)
     if not result.holds:
         raise InvalidInput(f"plan {path} is not valid: {result.headline()}; make it again with optrr.plan")

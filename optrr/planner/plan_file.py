@@ -39,10 +39,7 @@ _DESIGN = "design.json"
 
 
 def meaning_of(preview: Preview) -> Meaning:
-    """Compute the meaning of the drawn total for one person.
-
-    For whole records, it includes an attacker who knows all other answers.
-    """
+    """Compute the meaning of the drawn total for one person; of whole records also to who knows all other answers."""
     question, labels = preview.question, preview.point.labels
     conditional = max(label.conditional_epsilon for label in labels) if labels else None
     return Meaning(preview.point.epsilon, question.prior, conditional, question.releases)
@@ -51,6 +48,7 @@ def meaning_of(preview: Preview) -> Meaning:
 def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
     """Return the choice with its numbers as plain values for TOML and JSON."""
     point, way = preview.point, preview.point.way
+    canonical = json.dumps(preview.question.state(), sort_keys=True, separators=(",", ":"))
     numbers = {"total": point.epsilon, "error": way.error, "error_bound": point.error_bound}
     numbers |= {"over_bound": preview.over_bound, "margin": preview.typical_margin}
     numbers |= {"conditional_epsilon": way.conditional_epsilon}
@@ -59,7 +57,8 @@ def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
         **{key: float(value) for key, value in numbers.items()},
         "meaning": list(meaning_of(preview).sentences()),
         "digest": asking.digest,
-        "question_digest": _question_digest(preview.question),
+        # all inputs, including texts, to detect edits
+        "question_digest": f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}",
         "tables": [{"attributes": list(t.attributes), "margin": float(t.margin)} for t in preview.tables],
         "labels": [label._asdict() for label in point.labels],
     }
@@ -69,12 +68,6 @@ def plan_toml(preview: Preview, asking: Asking, reason: str) -> str:
     """Format the whole file."""
     content = {"format": FORMAT, "reason": reason, "software": SOFTWARE, "question": preview.question.state()}
     return toml_text(content | {"choice": choice(preview, asking)})
-
-
-def _question_digest(question: Question) -> str:
-    """Compute the digest of all inputs, including texts, to detect edits."""
-    canonical = json.dumps(question.state(), sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
 class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -103,10 +96,7 @@ def is_plan(path: Path) -> bool:
 
 
 def read_plan(path: Given) -> RecordedPlan:
-    """Read a plan.
-
-    Raises InvalidInput, in one line, if the file is not a plan, or is malformed or impossible.
-    """
+    """Read a plan; raise InvalidInput, in one line, if the file is not one, or is malformed or impossible."""
     raw = read_declared(path, "plan", "keys of a plan")
     stated = raw.get("format") if isinstance(raw, Mapping) else None
     if stated != FORMAT:

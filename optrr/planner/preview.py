@@ -113,17 +113,11 @@ def nearest(points: Sequence[Point], question: Question) -> Point | None:
     return replace(between(low, high, total), error_bound=question.learn.error_bound(question.domain, total))
 
 
-@dataclass(frozen=True)
-class Expected:
-    """Predicted errors of one table with n people.
-
-    ``standard_error`` is the root mean square over the cells, of proportions, at most; ``margin`` half of the 95 %
-    interval in percentage points; ``sampling_margin`` the margin without any randomization.
-    """
+class Expected(NamedTuple):
+    """Predicted ± percentage points of one table (95 %, root mean square over its cells), and by sampling alone."""
 
     attributes: tuple[str, ...]
     cells: int
-    standard_error: float
     margin: float
     sampling_margin: float
 
@@ -179,8 +173,8 @@ def typical_margin(question: Question, error: float) -> float:
 
 def expected(table: TableErrors, n: int) -> Expected:
     """Predict a table with n people."""
-    error, sampling = (math.sqrt(e / (n * table.cells)) for e in (table.error, 1 - 1 / table.cells))
-    return Expected(table.attributes, table.cells, error, POINTS * error, POINTS * sampling)
+    margins = (POINTS * math.sqrt(error / (n * table.cells)) for error in (table.error, 1 - 1 / table.cells))
+    return Expected(table.attributes, table.cells, *margins)
 
 
 def people_needed(question: Question, point: Point) -> float:

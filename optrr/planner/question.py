@@ -90,10 +90,7 @@ class Question:
 
     @classmethod
     def from_state(cls, state: Any) -> "Question":
-        """Parse the output of :meth:`state`, or untrusted input.
-
-        Raises InvalidInput with the key, its value and the allowed values.
-        """
+        """Parse the output of :meth:`state`, or untrusted input; raise InvalidInput with the key and what it allows."""
         if not isinstance(state, Mapping):
             raise InvalidInput("a question must be an object with attributes; give the object that the page holds")
         given = dict(state)

@@ -59,11 +59,7 @@ class Points:
 
 
 class Known(NamedTuple):
-    """Results of a question that are known so far.
-
-    ``points`` are in the order of their totals; ``done`` counts the computed ones of the ``of`` points of the curves;
-    ``error`` is one line if the point of the question's own total cannot be computed.
-    """
+    """Results so far: points by their totals, ``done`` of them of the curve, and why the question's own one has none."""
 
     points: tuple[Point, ...]
     done: int
@@ -100,10 +96,7 @@ class PlanWork:
         self._thread.start()
 
     def ask(self, question: Question, rests: bool = True) -> Known:
-        """Return known results, and request the missing ones.
-
-        ``rests`` is True if the total will stay, so that its exact point has priority.
-        """
+        """Return known results, and request the missing ones, the total's own first if it ``rests``."""
         key = key_of(question)
         with self._changed:
             # any n will do: numbers of people belong to the preview, not to the point
