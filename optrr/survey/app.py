@@ -67,8 +67,7 @@ def survey_app(
     reader = ReportReader(survey.files.digest, survey.files.wording, survey.deployment, signer)
 
     async def take(request: Request) -> Response:
-        report = await reader.read(request)
-        if await commits.add(report) is Receipt.CONFLICT:
+        if await commits.add(await reader.read(request)) is Receipt.CONFLICT:
             raise HTTPRefusal(409, _CONFLICT)
         return _KEPT
 

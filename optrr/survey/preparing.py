@@ -136,12 +136,10 @@ class Survey:
         for language in wording.languages[len(wording.languages) == 1 :]:
             if lack := wording.lacking(language, labelled):
                 out.append(f"respondents who read {language} find other texts there; add {', '.join(lack)}")
-        drafts = [name for name in wording.languages if not words_of(name).reviewed]
-        if drafts:
+        if drafts := [name for name in wording.languages if not words_of(name).reviewed]:
             unread = "machine drafts that no speaker has reviewed; let one read the page before the survey begins"
             out.append(f"the page's own sentences in {', '.join(drafts)} are {unread}")
-        lost = [name for name in wording.languages if words_of(name) is ENGLISH and name.partition("-")[0] != "en"]
-        if lost:
+        if lost := [name for name in wording.languages if words_of(name) is ENGLISH and name.partition("-")[0] != "en"]:
             out.append(f"the page's own sentences are English, because there is no catalogue of {', '.join(lost)}")
         return out
 

@@ -450,10 +450,8 @@ class _Telling:
         texts, language = self.survey.wording.text(self.survey.wording.labels.get(name), self.language)
         if texts:
             return [self.marked({language: text}) for text in texts]
-        attribute, said = (
-            self.survey.design.domain[name],
-            {None: self.words("I prefer not to say"), "": self.words("(empty)")},
-        )
+        attribute = self.survey.design.domain[name]
+        said = {None: self.words("I prefer not to say"), "": self.words("(empty)")}
         if (branch := self.survey.branches.get(name)) is not None:
             said[branch.otherwise] = self.words("Not asked")
         if attribute.multi_select is not None:

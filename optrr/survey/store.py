@@ -388,9 +388,8 @@ class Store:
         The value is on disk when this returns.
         """
         with self._transaction() as connection:
-            mine = _invitations.c.digest == digest
-            free = sa.update(_invitations).where(mine, _invitations.c.hidden.is_(None))
-            connection.execute(free.values(hidden=hidden))
+            mine, free = _invitations.c.digest == digest, _invitations.c.hidden.is_(None)
+            connection.execute(sa.update(_invitations).where(mine, free).values(hidden=hidden))
             bound: bytes | None = connection.execute(sa.select(_invitations.c.hidden).where(mine)).scalar()
             return bound
 
