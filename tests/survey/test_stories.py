@@ -4,6 +4,8 @@ A class on one machine, a respondent who switches languages and loses the networ
 that leaves a browser or stays in it is recorded: nothing of it is an answer, a branch, or a token beside a report.
 """
 
+import csv
+import io
 import json
 import re
 import subprocess
@@ -289,6 +291,7 @@ def test_a_company_with_personal_links_publishes_its_results(browser: Any, tmp_p
         opened_in_two_browsers(browser, seen, next(visitors)[1])
         reloaded_in_between(browser, seen, next(visitors)[1])
         unknown_link(browser, seen)
+        answered = [PEOPLE[k] for k in (0, 1, 2, 3, 4, 7, 0, 19)]
         people = [{"token": token_of(link), "codes": PEOPLE[k % 20]} for k, link in visitors]
         assert len(people) == 192
         given = {"address": seen.address, "folder": str(of_the_page("optrr.js").parent), "people": people}
@@ -297,6 +300,7 @@ def test_a_company_with_personal_links_publishes_its_results(browser: Any, tmp_p
         assert done.returncode == 0, done.stderr
         assert len(seen.kept()) == 200
         nothing_joins(seen, links, json.loads(done.stdout))
+        estimates_fit(browser, seen, answered + [person["codes"] for person in people])
         for language in ("de", "ar", "ja"):
             page = published(browser, seen, language, tmp_path)
             # enough reports for every question
@@ -414,6 +418,18 @@ def nothing_joins(seen: Witness, links: list[str], made: list[dict[str, Any]]) -
     assert [identifier for identifier, _ in rows] == sorted(report["id"] for report in reports)
     database = b"".join(path.read_bytes() for path in Path(seen.server.database).parent.glob("reports.db*"))
     assert not [token for token in tokens if token.encode() in database]
+
+
+def estimates_fit(browser: Any, seen: Witness, codes: list[Any]) -> None:
+    """The estimates are within five standard errors of the true proportions: false alarms in less than 1 of 50,000 runs."""
+    context = browser.new_context(base_url=seen.address)
+    assert context.request.post("/results", form={"token": seen.server.token}).ok
+    rows = list(csv.DictReader(io.StringIO(context.request.get("/results/counts.csv").text())))
+    context.close()
+    true = [sum(row[i] == code for row in codes) / 200 for i in range(6) for code in range(len(seen.deployed[i]))]
+    assert len(rows) == len(true) == 16
+    for row, share in zip(rows, true, strict=True):
+        assert abs(float(row["estimate"]) - share) < 5 * float(row["standard_error"]), row
 
 
 def published(browser: Any, seen: Witness, language: str, folder: Path) -> Any:

@@ -268,9 +268,9 @@ async function admitted() {
     // a link that admits nobody here leaves nothing
     if ([403, 409].includes(response?.status) && permit.id === made.id) await memory.permit((kept) => (kept?.id === permit.id ? undefined : kept));
     if (response?.status === 403)
-      return notice(() => [t("This link is not known"), t("Please open the whole link that you were given, or ask for a new one. Nothing was asked or sent.")], start);
+      return notice(() => [t("This link is not known"), t("Please open the whole link that you were given, or ask for a new one. Nothing was asked or sent.")]);
     if (response?.status === 409)
-      return notice(() => [t("This link was already used"), t("It was opened in another browser. Please go on there. Each link is good for one person and one browser.")], start);
+      return notice(() => [t("This link was already used"), t("It was opened in another browser. Please go on there. Each link is good for one person and one browser.")]);
     if (!response?.ok) return t("The survey could not be reached. Is this device online?");
     const invitation = await unblind(wording.invitations, permit.id, permit.secret, signature);
     survey.permit = await memory.permit((kept) => (kept?.invitation ? kept : { id: permit.id, invitation }));
