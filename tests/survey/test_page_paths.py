@@ -394,7 +394,7 @@ def test_the_trial_draws_as_the_report_is_drawn_and_sends_nothing(browser: Any, 
 
 
 def test_a_query_of_a_conditional_attribute_asks_what_it_depends_on(browser: Any, tmp_path: Path) -> None:
-    domain = Domain.of({"theft": ["yes", "no"], "told": ["yes", "no", "not asked"], "color": ["red", "blue"]})
+    domain = Domain.of({"theft": ["yes", "no"], "told": ["not asked", "yes", "no"], "color": ["red", "blue"]})
     asking = SampledTables(domain, (("told",),), np.array([1.0]), 1.0, (SubsetReport((1,)),))
     design, wording = tmp_path / "asked.json", tmp_path / "wording.json"
     optrr.save(asking, design)
@@ -402,9 +402,11 @@ def test_a_query_of_a_conditional_attribute_asks_what_it_depends_on(browser: Any
     attributes[1]["ask_if"] = {"theft": ["yes"]}
     wording.write_text(json.dumps({"title": "Safety", "attributes": attributes}))
     running = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"))
-    for answers, own in (([0, 1], "no"), ([1], "Not asked")):
+    for answers, own in (([0, 2], "no"), ([1], "Not asked")):
         with visitor(browser, running) as page:
             bodies = reports_of(page)
+            # the example is an answer that can be chosen
+            assert "“yes”" in page.locator("p.example").first.inner_text()
             begin(page)
             assert heading(page) == "theft"
             assert page.get_by_text("This answer is not sent. It only decides what you are asked next.").is_visible()

@@ -53,11 +53,13 @@ function changed({ deployment, wording, texts }) {
   return sample(texts, [attribute], changeText(flipOf(deployment, 0), first, attribute.categories.length === 2 && other));
 }
 
-function held({ deployment, texts, asked }) {
+function held({ deployment, wording, texts, asked }) {
   const [{ match }] = chancesOf(deployment, asked);
   const [{ about, named, from }] = listsOf(deployment, asked);
-  const answer = inWords(texts, about, 0);
-  return sample(texts, about, named === 1 ? changeText(1 - match, answer, from === 2 && inWords(texts, about, 1)) : heldText(match, answer));
+  // an answer that a person can choose
+  const own = about.reduce((number, attribute) => number * attribute.categories.length + choicesOf(attribute, wording)[0], 0);
+  const answer = inWords(texts, about, own);
+  return sample(texts, about, named === 1 ? changeText(1 - match, answer, from === 2 && inWords(texts, about, 1 - own)) : heldText(match, answer));
 }
 
 /** The answers that a number of a list means, in words. */
