@@ -48,6 +48,8 @@ HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
 MOST_BYTES = 1 << 18
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
+# Ratio of a computed total to an interpolated one that is taken for it.
+_NEAR = 1.005
 # The answer that stands for a missing one on the respondents' page.
 _OFFERED = "I prefer not to say"
 # Function that saves a plan, from the question and the reason; returns lines about the written files.
@@ -199,11 +201,21 @@ def _required(work: PlanWork, question: Question, _asked: _Posted) -> dict[str, 
     known, point, shown = _known(work, question)
     if known.error:
         raise InvalidInput(known.error)
-    total = total_for(known.points, question, question.n) if shown.complete else None
+    total, waits = None, not shown.complete
+    if not waits and (near := total_for(known.points, question, question.n)) is not None:
+        # interpolated, so a computed total at it, or a little above, must reach the margins
+        reached = [
+            p.total for p in known.points if p.total <= _NEAR * near and people_needed(question, p) <= question.n
+        ]
+        total, waits = min(reached, default=None), not reached
+        if waits:
+            work.ask(question.at(near))
     needed = math.inf if point is None else people_needed(question, point)
     people = math.ceil(needed) if needed <= MOST_PEOPLE else None
-    said = {"total_said": shown.said("total_said", total), "people_said": shown.said("people_said", people)}
-    return {"total": total, "people": people, **said, "waiting": {"total": not shown.complete, "people": not point}}
+    waiting = {"total": waits, "people": point is None or not point.exact}
+    found = {"total": total, "people": people}
+    said = {f"{k}_said": "Computing." if waiting[k] else shown.said(f"{k}_said", v) for k, v in found.items()}
+    return {**found, **said, "waiting": waiting}
 
 
 def _known(work: PlanWork, question: Question, rests: bool = True) -> tuple[Known, Point | None, Shown]:

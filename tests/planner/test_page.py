@@ -260,13 +260,13 @@ def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
     assert page.evaluate("document.activeElement.id") == "margin-3"
     assert state_of(page)["question"] == question
     # margins go with their tables
-    page.get_by_role("button", name="Remove the table harmed × sex").click()
+    page.get_by_role("button", name="Remove the result harmed × sex").click()
     assert "margins" not in state_of(page)["question"]
 
 
 def test_a_question_that_no_table_needs_is_a_choice(page):
     page.locator("#learn-tables").check()
-    page.get_by_role("button", name="Remove the table sex").click()
+    page.get_by_role("button", name="Remove the result sex").click()
     page.locator("#unneeded").get_by_text("No table needs «sex»: it is left out of the survey.").wait_for()
     wait_for_exact(page)
     assert page.locator("#see th[scope=row]").all_inner_texts() == ["theft", "bullied"]
@@ -329,6 +329,31 @@ def test_the_margin_of_one_table_alone_and_what_its_total_means(page):
     page.locator("#verdict").get_by_text(f"{surest} of 100").wait_for()
     assert page.locator("#pairs tr.little").count() >= 1 and page.locator("#pairs tbody tr").count() >= 5
     page.locator("#see").get_by_text("Every required margin is reached.").wait_for()
+    wait_for_exact(page)
+    assert margin(page) <= 4
+    # what was found is about the question before
+    page.locator("#n").fill("1001")
+    assert page.locator("#required").inner_text() == ""
+
+
+def test_a_change_of_a_row_takes_no_click_and_no_focus_away(page):
+    for field, text, then in (
+        ("name-0", "stolen", "margin-1"),
+        ("categories-1", "a, b, c", "name-2"),
+        ("name-1", "hit", "categories-0"),
+    ):
+        page.locator(f"#{field}").fill(text)
+        page.locator(f"#{then}").click()
+        assert page.evaluate("document.activeElement.id") == then
+    page.locator("#name-2").fill("who")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Remove the question who"
+    page.locator("#categories-0").fill("no, yes")
+    page.locator("#add-attribute").click()
+    assert page.locator("#attributes li").count() == 4
+    question = state_of(page)["question"]
+    assert [a["name"] for a in question["attributes"]] == ["stolen", "hit", "who", "question 4"]
+    assert question["attributes"][0]["categories"] == ["no", "yes"]
 
 
 def test_a_story_by_keyboard_alone(page):

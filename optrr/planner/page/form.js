@@ -132,52 +132,96 @@ export class Form {
     this.prior.show(prior, byId("prior-text").textContent);
   }
 
-  #showTexts() {
+  #showTexts(anew = true) {
     for (const id of TEXTS) byId(id).value = this.#shown(this.question[id]) ?? "";
     for (const [id, code] of [["language", this.#main], ["texts-in", this.#language ?? this.#main]]) {
       if (![...byId(id).options].some((option) => option.value === code)) byId(id).add(new Option(code, code));
       byId(id).value = code;
     }
-    const open = new Set([...byId("attributes").querySelectorAll("details[open]")].map((each) => each.id));
-    byId("attributes").replaceChildren(...this.question.attributes.map((attribute, k) => this.#row(attribute, k)));
-    for (const each of byId("attributes").querySelectorAll("details")) each.open = open.has(each.id);
+    const list = byId("attributes");
+    if (anew || list.children.length !== this.question.attributes.length) {
+      const open = new Set([...list.querySelectorAll("details[open]")].map((each) => each.id));
+      list.replaceChildren(...this.question.attributes.map((_, k) => this.#row(k)));
+      for (const each of list.querySelectorAll("details")) each.open = open.has(each.id);
+    }
+    this.question.attributes.forEach((attribute, k) => this.#fill(list.children[k], attribute, k));
   }
 
-  #row(attribute, k) {
+  /** A row of the list of questions; its fields keep their places, so that no click or focus is lost when they change. */
+  #row(k) {
     const row = byId("attribute-row").content.firstElementChild.cloneNode(true);
-    const part = (kind) => Object.assign(row.querySelector(`.${kind}`), { id: `${kind}-${k}` });
-    const field = (kind, value, changed) => {
-      const element = part(kind);
-      element.value = value;
-      element.addEventListener("change", () => changed(element.value.trim()));
-      return element;
+    const at = () => this.question.attributes[k];
+    const field = (kind, changed) => {
+      const element = row.querySelector(`.${kind}`);
+      element.id = `${kind}-${k}`;
+      element.addEventListener("change", () => changed(element.value.trim(), element));
     };
     row.querySelector("details").id = `details-${k}`;
-    row.querySelector("summary .aside").textContent = ` of ${attribute.name}`;
-    field("name", attribute.name, (text) => this.#rename(k, text));
-    field("categories", entries(answersOf(attribute), attribute), (text) => this.#setCategories(k, text));
-    field("question", this.#shown(attribute.question) ?? "", (text) => this.#setOf(k, { question: this.#written(attribute.question, text || undefined) })).placeholder = attribute.name;
-    const offered = [...answersOf(attribute), ...(attribute.missing ? [OFFERED[this.#language ?? this.#main] ?? OFFERED[MAIN]] : [])];
-    const labels = (this.#shown(attribute.labels) ?? []).filter((_, i) => i !== markAt(attribute));
-    field("labels", labels.join("\n"), (text) => this.#setLabels(k, text)).placeholder = offered.join("\n");
-    const missing = part("missing");
-    missing.checked = Boolean(attribute.missing);
-    missing.addEventListener("change", () => {
-      const change = (list, language) => (missing.checked ? [...list, OFFERED[language] ?? OFFERED[MAIN]] : list.slice(0, -1));
-      this.#setOf(k, { missing: missing.checked || undefined, labels: mapLabels(attribute.labels, this.#main, change) }, true);
-      byId(`missing-${k}`).focus();
+    row.querySelector(".when").id = `when-${k}`;
+    row.querySelector(".remove").addEventListener("click", () => this.#remove(k));
+    field("name", (text) => this.#rename(k, text));
+    field("categories", (text) => this.#setCategories(k, text));
+    field("question", (text) => this.#setOf(k, { question: this.#written(at().question, text || undefined) }));
+    field("labels", (text) => this.#setLabels(k, text));
+    field("missing", (_, { checked }) => {
+      const change = (list, language) => (checked ? [...list, OFFERED[language] ?? OFFERED[MAIN]] : list.slice(0, -1));
+      this.#setOf(k, { missing: checked || undefined, labels: mapLabels(at().labels, this.#main, change) });
     });
-    const remove = row.querySelector(".remove");
-    remove.setAttribute("aria-label", `Remove the question ${attribute.name}`);
-    remove.addEventListener("click", () => this.#remove(k));
-    this.#showBranch(row, part("parent"), attribute, k);
+    field("parent", (name) => this.#setBranch(k, name));
     return row;
   }
 
-  #setOf(k, choices, again = false) {
+  /** Writes an attribute into its row; what is unchanged is not touched. */
+  #fill(row, attribute, k) {
+    const set = (kind, key, value) => {
+      const element = row.querySelector(`.${kind}`);
+      if (element[key] !== value) element[key] = value;
+      return element;
+    };
+    const labels = (this.#shown(attribute.labels) ?? []).filter((_, i) => i !== markAt(attribute));
+    const offered = [...answersOf(attribute), ...(attribute.missing ? [OFFERED[this.#language ?? this.#main] ?? OFFERED[MAIN]] : [])];
+    set("name", "value", attribute.name);
+    set("categories", "value", entries(answersOf(attribute), attribute));
+    set("question", "value", this.#shown(attribute.question) ?? "").placeholder = attribute.name;
+    set("labels", "value", labels.join("\n")).placeholder = offered.join("\n");
+    set("missing", "checked", Boolean(attribute.missing));
+    row.querySelector("summary .aside").textContent = ` of ${attribute.name}`;
+    row.querySelector(".remove").setAttribute("aria-label", `Remove the question ${attribute.name}`);
+    const earlier = this.question.attributes.slice(0, k).map(({ name }) => name);
+    const [parent, chosen] = Object.entries(attribute.ask_if ?? {})[0] ?? ["", []];
+    const select = row.querySelector(".parent");
+    if ([...select.options].slice(1).map(({ value }) => value).join("\n") !== earlier.join("\n") || !select.length)
+      select.replaceChildren(new Option("of everybody", ""), ...earlier.map((name) => new Option(`depending on ${name}`, name)));
+    select.value = parent;
+    this.#fillBoxes(row.querySelector(".when"), parent, chosen, k);
+  }
+
+  /** A box for each answer of the question on which another one depends. */
+  #fillBoxes(when, parent, chosen, k) {
+    const from = this.question.attributes.find(({ name }) => name === parent);
+    when.hidden = !from;
+    const answers = from ? answersOf(from) : [];
+    if (when.dataset.of !== JSON.stringify([parent, answers])) {
+      when.dataset.of = JSON.stringify([parent, answers]);
+      for (const old of when.querySelectorAll("label")) old.remove();
+      for (const answer of answers) {
+        const [label, box, span] = ["label", "input", "span"].map((tag) => document.createElement(tag));
+        [label.className, box.type, span.dir, span.textContent] = ["option", "checkbox", "auto", String(answer)];
+        box.addEventListener("change", () => {
+          const { ask_if: given } = this.question.attributes[k];
+          const kept = answers.filter((each) => (each === answer ? box.checked : given[parent].includes(each)));
+          this.#setOf(k, { ask_if: { ...given, [parent]: kept } });
+        });
+        label.append(box, span);
+        when.append(label);
+      }
+    }
+    when.querySelectorAll("input").forEach((box, i) => (box.checked = chosen.includes(answers[i])));
+  }
+
+  #setOf(k, choices) {
     this.#put(this.question.attributes[k], choices);
-    this.set({});
-    if (again) this.#showTexts();
+    this.#attributesChanged();
   }
 
   #rename(k, name) {
@@ -215,31 +259,7 @@ export class Form {
     this.#setOf(k, { labels: this.#written(attribute.labels, text ? texts : undefined) });
   }
 
-  /** Asked only if an earlier question has some answers: the question, and a box for each of its answers. */
-  #showBranch(row, select, attribute, k) {
-    const earlier = this.question.attributes.slice(0, k).map(({ name }) => name);
-    const [parent, chosen] = Object.entries(attribute.ask_if ?? {})[0] ?? ["", []];
-    const options = [new Option("of everybody", ""), ...earlier.map((name) => new Option(`depending on ${name}`, name))];
-    select.replaceChildren(...options);
-    select.value = parent;
-    select.addEventListener("change", () => this.#setBranch(k, select.value));
-    const [when, from] = [row.querySelector(".when"), this.question.attributes.find(({ name }) => name === parent)];
-    when.id = `when-${k}`;
-    when.hidden = !from;
-    if (!from) return;
-    const boxes = answersOf(from).map((answer) => {
-      const [label, box, span] = ["label", "input", "span"].map((tag) => document.createElement(tag));
-      [label.className, box.type, box.checked, span.dir, span.textContent] = ["option", "checkbox", chosen.includes(answer), "auto", String(answer)];
-      box.addEventListener("change", () => {
-        const kept = answersOf(from).filter((each) => (each === answer ? box.checked : attribute.ask_if[parent].includes(each)));
-        this.#setOf(k, { ask_if: { ...attribute.ask_if, [parent]: kept } });
-      });
-      label.append(box, span);
-      return label;
-    });
-    when.append(...boxes);
-  }
-
+  /** Asked only if an earlier question has some answers. */
   #setBranch(k, parent) {
     const from = this.question.attributes.find(({ name }) => name === parent);
     this.question.attributes[k] = askedIf(this.question.attributes[k], from && { [parent]: answersOf(from).slice(0, 1) });
@@ -251,6 +271,7 @@ export class Form {
     let number = this.question.attributes.length + 1;
     while (taken.has(`question ${number}`)) number += 1;
     this.question.attributes.push({ name: `question ${number}`, categories: ["yes", "no"] });
+    this.#showTexts();
     this.#attributesChanged();
     const name = byId(`name-${this.question.attributes.length - 1}`);
     name.focus();
@@ -262,15 +283,14 @@ export class Form {
     const { learn } = this.question;
     if (Array.isArray(learn)) this.question.learn = learn.filter((table) => !table.includes(name));
     this.question.attributes = this.question.attributes.map((each) => (each.ask_if?.[name] ? askedIf(each) : each));
+    this.#showTexts();
     this.#attributesChanged();
     (byId("attributes").children[Math.max(k - 1, 0)]?.querySelector(".remove") ?? byId("add-attribute")).focus();
   }
 
   #attributesChanged() {
-    const focused = document.activeElement?.id;
-    this.#showTexts();
+    this.#showTexts(false);
     this.#showTables();
-    if (focused && document.activeElement?.id !== focused) byId(focused)?.focus();
     this.set({});
   }
 
@@ -302,24 +322,36 @@ export class Form {
     byId("tables").hidden = !own;
     const names = this.question.attributes.map((attribute) => attribute.name);
     for (const k of [0, 1, 2]) {
-      const options = [...(k > 0 ? [new Option("(nothing)", "")] : []), ...names.map((name) => new Option(name, name))];
-      byId(`table-${k}`).replaceChildren(...options);
+      const select = byId(`table-${k}`);
+      const values = [...(k > 0 ? [""] : []), ...names];
+      if ([...select.options].map(({ value }) => value).join("\n") !== values.join("\n"))
+        select.replaceChildren(...values.map((name) => new Option(name || "(nothing)", name)));
     }
-    byId("table-list").replaceChildren(...tables.map((table, k) => this.#tableRow(table, k, own)));
+    const list = byId("table-list");
+    if (list.children.length !== tables.length || list.dataset.own !== String(own)) {
+      list.dataset.own = own;
+      list.replaceChildren(...tables.map((_, k) => this.#tableRow(k, own)));
+    }
+    tables.forEach((table, k) => {
+      const [row, points] = [list.children[k], this.question.margins?.[tableName(table)] ?? ""];
+      row.querySelector("label").textContent = tableName(table);
+      row.querySelector("button")?.setAttribute("aria-label", `Remove the result ${tableName(table)}`);
+      const input = row.querySelector("input");
+      if (document.activeElement !== input || Number(input.value) !== points) input.value = points;
+    });
   }
 
-  #tableRow(table, k, own) {
+  #tableRow(k, own) {
     const [row, label, span, input] = ["li", "label", "span", "input"].map((tag) => document.createElement(tag));
-    [row.className, label.htmlFor, label.dir, label.textContent] = ["margin-row", `margin-${k}`, "auto", tableName(table)];
+    [row.className, label.htmlFor, label.dir] = ["margin-row", `margin-${k}`, "auto"];
     Object.assign(input, { id: label.htmlFor, type: "number", min: 0.001, max: 50, step: "any", inputMode: "decimal" });
     input.setAttribute("aria-describedby", "margin-hint");
-    input.value = this.question.margins?.[tableName(table)] ?? "";
-    for (const kind of ["input", "change"]) input.addEventListener(kind, () => this.#setMargin(table, input.value, kind === "change"));
+    for (const kind of ["input", "change"])
+      input.addEventListener(kind, () => this.#setMargin(tablesOf(this.question)[k], input.value, kind === "change"));
     span.append("±\u00a0", input);
     row.append(label, span);
     if (!own) return row;
     const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
-    remove.setAttribute("aria-label", `Remove the table ${tableName(table)}`);
     remove.addEventListener("click", () => {
       this.#setTables(this.question.learn.filter((_, i) => i !== k));
       byId("add-table").focus();

@@ -92,6 +92,8 @@ function go(other, kept = false) {
   state = other;
   clearTimeout(finding);
   text("note", "");
+  // what was found belongs to the question before
+  text("required", "");
   if (kept) steps.push(state);
   form.show(state);
   keepAddress();
@@ -103,6 +105,8 @@ function changed(next, kept) {
   state = next;
   clearTimeout(finding);
   text("note", "");
+  // what was found belongs to the question before
+  text("required", "");
   if (kept && steps.push(state)) keepAddress();
   showSteps();
   preview(false);
@@ -221,10 +225,11 @@ async function find(kind, key) {
   const answer = await ask("required", { question: state.question });
   // an answer to an older question must not change the new one
   if (!answer || asked !== JSON.stringify(state.question)) return;
-  if (answer.error) showFault(answer.error);
-  text("required", answer.error ?? answer[`${kind}_said`]);
-  if (answer.waiting?.[kind]) finding = setTimeout(() => find(kind, key), AGAIN);
-  if (answer[kind]) form.set({ [key]: answer[kind] });
+  if (answer.error) return showFault(answer.error);
+  const waits = answer.waiting[kind];
+  if (!waits && answer[kind]) form.set({ [key]: answer[kind] });
+  text("required", answer[`${kind}_said`]);
+  if (waits) finding = setTimeout(() => find(kind, key), AGAIN);
 }
 
 async function save() {
