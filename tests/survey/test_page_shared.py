@@ -137,6 +137,16 @@ def test_a_device_that_nobody_touches_gets_ready_for_the_next_person(page: Any) 
     assert page.locator("input:checked").count() == 0
 
 
+def test_the_start_is_not_drawn_again_while_the_next_person_reads_it(page: Any) -> None:
+    page.clock.install()
+    answer(page, 1)
+    wait_for(page, "Your report was sent")
+    next_person(page)
+    page.locator("form").evaluate("form => { form.id = 'read'; }")
+    page.clock.run_for(100_000)
+    assert page.locator("form#read").is_visible()
+
+
 def test_whoever_comes_in_between_can_start_over(page: Any) -> None:
     begin(page)
     choose(page, 0)

@@ -175,6 +175,7 @@ async function resume() {
 async function begin() {
   const { deployment, wording } = survey;
   survey.outbox ??= outboxOf(deployment, wording);
+  clearInterval(leaving);
   person = newPerson();
   person.asked = survey.outbox.asked();
   survey.spent = null;
@@ -418,9 +419,7 @@ function restartIdle() {
   const end = Date.now() + 1000 * seconds;
   leaving = setInterval(() => {
     seconds -= 1;
-    if (seconds > 0 && Date.now() < end) return;
-    clearInterval(leaving);
-    begin();
+    if (seconds <= 0 || Date.now() >= end) begin();
   }, 1000);
 }
 
