@@ -200,7 +200,14 @@ def test_plurals_and_numbers_are_those_of_the_language(tmp_path):
         ("fr", {"1\u202f234,5": 1234.5, "1.234": 1.234}),
         ("ar", {"٢٥": 25, "١٨٫٥": 18.5, "۴۲": 42}),
         ("ja", {"３５": 35, "35": 35, "１２．５": 12.5}),
-        ("pl", {**dict.fromkeys(["", "x", "1e5", "0x10", "1,2,3", "1.2.3", "--1", "12a", "١x", "Infinity"])}),
+        (
+            "pl",
+            {
+                **dict.fromkeys(
+                    ["", "x", "1e5", "0x10", "1,2,3", "1.2.3", "--1", "12a", "١x", "Infinity", "5²", "²5", "½"]
+                )
+            },
+        ),
     ],
 )
 def test_a_typed_number_is_understood_in_every_language(language, typed, tmp_path):

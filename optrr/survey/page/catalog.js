@@ -74,14 +74,15 @@ function separators() {
   return [of("decimal"), of("group")];
 }
 
-// the first digits of Arabic and Persian numbers; wide digits become plain ones by normalization
+// the first digits of Arabic and Persian numbers
 const ZEROS = [0x660, 0x6f0];
 
 /** The number that a person typed, with a decimal comma or point and with digits of any script of the catalogues; NaN if it is none. */
 export function typedNumber(typed) {
   const [decimal, group] = separators();
   const plain = typed
-    .normalize("NFKC")
+    // wide ones; a whole normalization would read 5² as 52
+    .replace(/[\uff0b-\uff19]/g, (wide) => String.fromCharCode(wide.charCodeAt(0) - 0xfee0))
     .replace(/[\u0660-\u0669\u06f0-\u06f9]/g, (digit) => ZEROS.map((zero) => digit.charCodeAt(0) - zero).find((x) => x >= 0 && x < 10))
     .replace(/\u066b/g, ".")
     .replace(/[\s\u066c'’\u200e\u200f\u061c]/g, "")
