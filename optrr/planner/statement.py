@@ -15,18 +15,16 @@ from optrr.core.display import (
     SOFTWARE,
     Words,
     changed_text,
-    example,
-    factor_text,
     page_environment,
     sum_of_epsilons,
 )
 from optrr.planner.device import Device
-from optrr.planner.meaning import surest
+from optrr.planner.meaning import PROTECTS_LITTLE, surest
 from optrr.planner.preview import POINTS, Preview, typical_margin
 from optrr.planner.question import MOST_MARGIN
 
-# Maximum numbers of tables of several questions, and of alternatives.
-_CROSSED, _COMPARED = 6, 5
+# Maximum number of tables of several questions.
+_CROSSED = 6
 # Printed lines for questions, of one, and for a reason by hand; characters of a line; maximum characters and answers of one.
 _LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 28, (2, 3), 4, 46, 100, 6
 # A number this near to a whole one is that number: doubles err by less.
@@ -34,18 +32,21 @@ _WHOLE = 1e-9
 
 
 def statement(preview: Preview, asking: Asking, reason: str, device: Device) -> str:
-    """Render the statement of a choice, with alternatives and the reason, as HTML."""
-    question, point = preview.question, preview.point
-    once = max(point.epsilon, device.epsilon)
+    """Render the statement of a choice, with its reason, as HTML."""
+    question = preview.question
+    once = max(preview.point.epsilon, device.epsilon)
     conditional = max([device.conditional, *(each for *_, each in asking.budgets)]) if asking.budgets else once
     spent, known = (sum_of_epsilons([e] * question.releases) for e in (once, min(once, conditional)))
-    words, rows = _words(question.specification.wording.languages[0]), [*_rows(preview, asking)]
     crossings = [table for table in preview.tables if len(table.attributes) > 1]
-    ways = [point.way, *(way for way in point.ways if way.name != point.way.name)]
-    bare = math.fsum(t.weight * (1 - 1 / t.cells(question.domain)) for t in question.learn.tables)
     left = _LINES - 2 * (question.releases > 1) - (_lines(reason[:280], 90) or _NO_REASON)
+    rows = [*_rows(preview, asking)]
     fitting, spare = _fitting(rows, left - (2 + math.ceil(len(crossings[:_CROSSED]) / 2) if crossings else 0))
-    values: dict[str, Any] = {"rows": fitting, "spare": spare} | {
+    bare = math.fsum(
+        t.weight * (1 - 1 / t.cells(question.domain)) for t in getattr(question, "wanted", question.learn).tables
+    )
+    values: dict[str, Any] = {
+        "rows": fitting,
+        "spare": spare,
         "crossings": crossings[:_CROSSED],
         "more_crossings": max(0, sum(len(t.attributes) > 1 for t in question.learn.tables) - _CROSSED),
         "drawn": len({query.attributes for query in asking.queries}) > 1,
@@ -53,19 +54,19 @@ def statement(preview: Preview, asking: Asking, reason: str, device: Device) -> 
         "replaced": all(len(p.attributes) == p.named == 1 for query in asking.queries for p in query.parts),
         # the least protected question
         "shown": min(rows, key=lambda row: (len(row["part"].attributes) > 1, row["changed"])),
-        "promised": example(spent, words),
         "once": once,
         "spent": spent,
-        "factor": factor_text(spent),
-        "surest": percent_up(surest(question.prior, spent)),
-        "knowing": percent_up(surest(question.prior, known)),
-        "ways": ways[:_COMPARED],
-        "more_ways": max(0, len(ways) - _COMPARED),
+        "known": known,
+        "weak": spent > PROTECTS_LITTLE,
         "unprotected": typical_margin(question, bare),
+        "believed": lambda epsilon: percent_up(surest(question.prior, epsilon)),
+        "numbers": lambda table: [i + 1 for i in question.domain.indices(table.attributes)],
     }
-    given = {"preview": preview, "asking": asking, "reason": reason, "words": words, "software": SOFTWARE}
+    given = {"preview": preview, "asking": asking, "reason": reason, "software": SOFTWARE}
     helpers = {"margin": margin_text, "nats": nats_text, "changed_text": changed_text}
-    return page_environment("optrr.planner").get_template("statement.html").render(values | given | helpers)
+    words = _words(question.specification.wording.languages[0])
+    template = page_environment("optrr.planner").get_template("statement.html")
+    return template.render(values | given | helpers, words=words)
 
 
 def margin_text(points: float) -> str:
