@@ -141,7 +141,7 @@ def test_what_the_plan_does_not_know_has_room_to_write() -> None:
     assert len(lines) == 18 and "Minors: under which age" in text
     assert not re.search(r"\bodds\b|mechanism|conditional epsilon", text)
     asked = optrr.plan(optrr.Specification.of({"a": 2}), 1.0, reason="The board asked for it.")
-    assert "Reason: The board asked for it." in read(asked)[1]
+    assert "Why this ε and not a smaller one: The board asked for it." in read(asked)[1]
 
 
 def test_a_margin_is_rounded_up_and_a_useless_one_is_not_stated() -> None:
