@@ -5,7 +5,8 @@ GET  /?token=…                  the page; no other address receives the questi
 GET  /plan.js, /style.css, …    scripts and styles of the page
 POST /preview                   fragments of the page for a question, and the progress of the computation
 POST /required                  the smallest total, and number of people, for the required margins
-POST /save                      saves the plan of a question; returns lines about the written files
+POST /save                      saves the plan of a question; returns the written files
+GET  /statement?token=…         the statement for the board of the plan that was saved last
 ==============================  =======================================================================================
 
 Access: a request must name the server's own address as its host (against DNS rebinding), come from its own page or from
@@ -52,8 +53,10 @@ _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 _NEAR = 1.005
 # The answer that stands for a missing one on the respondents' page.
 _OFFERED = "I prefer not to say"
-# Function that saves a plan, from the question and the reason; returns lines about the written files.
-Save = Callable[[Question, str], list[str]]
+# Function that saves a plan, from the question and the reason; returns its files and its statement as HTML.
+Save = Callable[[Question, str], tuple[list[str], str]]
+# The statement is one file with its own style and no script.
+_STATEMENT = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
 class _Posted(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,14 +93,25 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
 
         return endpoint
 
+    statements: list[str] = []
+
+    def keep(planned: Question, given: _Posted) -> dict[str, Any]:
+        saved, statement = save(planned, given.reason)
+        statements[:] = [statement]
+        return {"saved": saved}
+
+    async def stated(request: Request) -> Response:
+        check(request.query_params.get("token", ""))
+        return Response("".join(statements), 200 if statements else 404, _STATEMENT, MEDIA_TYPES[".html"])
+
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(computing.close)
 
     asked: dict[str, Answer] = {"/preview": partial(_preview, computing), "/required": partial(_required, computing)}
-    asked["/save"] = lambda planned, given: {"saved": save(planned, given.reason)}
-    routes: list[BaseRoute] = [Route("/", page, methods=["GET"])]
+    asked["/save"] = keep
+    routes: list[BaseRoute] = [Route("/", page, methods=["GET"]), Route("/statement", stated, methods=["GET"])]
     routes += [Route(f"/{name}", _always(body, MEDIA_TYPES[Path(name).suffix])) for name, body in _files().items()]
     routes += [Route(path, posted(answer), methods=["POST"]) for path, answer in asked.items()]
     return Guard(_OwnAddress(Router(routes, redirect_slashes=False, lifespan=lifespan), address))
@@ -150,8 +164,9 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
     The address is printed and opened in a browser. Raises InvalidInput for a port in use.
     """
 
-    def save(asked: Question, reason: str) -> list[str]:
-        return [str(path) for path in Plan.of(asked, reason).save(folder)]
+    def save(asked: Question, reason: str) -> tuple[list[str], str]:
+        made = Plan.of(asked, reason)
+        return list(map(str, made.save(folder))), made.statement()
 
     with listening(HOST, port) as bound, TemporaryDirectory(prefix="optrr-plan-") as private:
         address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from optrr.allocation.allocating import Allocation, Progress, allocate
 from optrr.allocation.strategies import Strategy
+from optrr.core.design import Query
 from optrr.planner.question import MOST_TOTAL, Question
 
 # Totals in nats at which curves are computed; those in between are interpolated.
@@ -62,12 +63,13 @@ class Point:
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
     exact: bool = True
+    queries: tuple[Query, ...] = ()
 
 
 def allocated(question: Question, progress: Progress | None = None) -> Allocation:
     """Allocate for the question's choices, with the chosen protocol marked."""
     spec, keep = question.specification, question.keep is not None
-    made = allocate(spec, question.total, workload=question.learn, n=question.n, records_only=keep, progress=progress)
+    made = allocate(spec, question.total, workload=question.wanted, n=question.n, records_only=keep, progress=progress)
     return made.choosing(question.way)
 
 
@@ -81,7 +83,9 @@ def point(question: Question, made: Allocation | None = None) -> Point:
     labels = tuple(AttributeLabel(*budget) for budget in asking.budgets)
     protocols = made.protocol, made.best.name, made.protocols
     said = made.sentences(), made.warnings
-    return Point(question.total, asking.epsilon, *protocols, tables, labels, made.error_bound, *said)
+    return Point(
+        question.total, asking.epsilon, *protocols, tables, labels, made.error_bound, *said, queries=asking.queries
+    )
 
 
 def between(low: Point, high: Point, total: float) -> Point:
@@ -110,7 +114,7 @@ def nearest(points: Sequence[Point], question: Question) -> Point | None:
     if low is None or high is None or low is high:
         return low if high else None
     # the lower bound takes no time, so it is not interpolated
-    return replace(between(low, high, total), error_bound=question.learn.error_bound(question.domain, total))
+    return replace(between(low, high, total), error_bound=question.wanted.error_bound(question.domain, total))
 
 
 class Expected(NamedTuple):
@@ -167,7 +171,7 @@ class Preview:
 
 def typical_margin(question: Question, error: float) -> float:
     """Compute ± percentage points (95 %) of a workload error, as a root mean square over all cells of all tables."""
-    cells = sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
+    cells = sum(t.weight * t.cells(question.domain) for t in question.wanted.tables)
     return POINTS * math.sqrt(error / (question.n * cells))
 
 

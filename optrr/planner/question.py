@@ -6,6 +6,7 @@ as arguments. It contains nothing from people's records.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,8 @@ LEAST_TOTAL, MOST_TOTAL = 0.05, 20.0
 MOST_PEOPLE, MOST_RELEASES = 10**10, 100
 # Margin in percentage points above which an estimate cannot tell anything about a proportion.
 MOST_MARGIN = 50.0
+# Factor of the largest required margin that stands for the margin of a table of which none is required.
+_UNWANTED = 4
 # A margin for all tables, or of single tables by name.
 Margins = float | Mapping[str | tuple[str, ...], float]
 _SPECIFIED = ("attributes", "title", "asker", "introduction", "thanks", "language", "public")
@@ -118,6 +121,16 @@ class Question:
     def domain(self) -> Domain:
         """The attributes."""
         return self.specification.domain
+
+    @cached_property
+    def wanted(self) -> Workload:
+        """The tables, weighted if their margins differ: by 1/margin² if one is required, and little otherwise."""
+        margins = [self.margin_of(table.attributes) for table in self.learn.tables]
+        given = [margin for margin in margins if margin is not None]
+        if len(set(margins)) == 1 or not given:
+            return self.learn
+        weights = ((min(given) / (margin or _UNWANTED * max(given))) ** 2 for margin in margins)
+        return Workload(tuple(replace(t, weight=t.weight * w) for t, w in zip(self.learn.tables, weights, strict=True)))
 
     @property
     def has_margins(self) -> bool:

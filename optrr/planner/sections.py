@@ -16,7 +16,6 @@ from markupsafe import Markup
 from optrr.allocation.strategies import Strategy
 from optrr.core.display import (
     category_word,
-    changed_of_hundred,
     changed_text,
     crossed,
     epsilon_text,
@@ -28,8 +27,9 @@ from optrr.core.display import (
 )
 from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, meaning_of_rule, surest
 from optrr.planner.plan_file import meaning_of
-from optrr.planner.preview import LADDER, Point, Preview, total_for, typical_margin
+from optrr.planner.preview import LADDER, Point, Preview, nearest, people_needed, total_for, typical_margin
 from optrr.planner.question import MOST_MARGIN, Question
+from optrr.planner.statement import least_protected
 from optrr.survey.charts import frontier_chart
 from optrr.survey.words import LANGUAGES, name_of, words_of
 
@@ -105,8 +105,18 @@ class Shown:
         figures = Figures(self.preview is not None and self.preview.point.exact)
         values = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
         values |= {"rule": RULE, "most_margin": MOST_MARGIN, "languages": LANGUAGES, "infinite": math.inf}
-        helpers = [crossed, digits, dumps, epsilon_text, interval_text, meaning_of_rule, promise, surest]
-        helpers += [category_word, changed_of_hundred, changed_text, example, name_of, typical_margin, words_of]
+        helpers = [
+            crossed,
+            digits,
+            dumps,
+            epsilon_text,
+            interval_text,
+            meaning_of_rule,
+            promise,
+            surest,
+            least_protected,
+        ]
+        helpers += [category_word, changed_text, example, name_of, typical_margin, words_of]
         template = page_environment("optrr.planner").get_template("answer.html")
         return template.make_module(values | {each.__name__: each for each in helpers})
 
@@ -146,6 +156,14 @@ class Shown:
     def complete(self) -> bool:
         """Whether all points of the curve are computed."""
         return {point.total for point in self.curve} >= set(LADDER)
+
+    @property
+    def way_out(self) -> tuple[float, float, float] | None:
+        """The largest total that protects better, the people it needs, and by how much margins could grow instead."""
+        question = self.question.at(math.floor(100 * PROTECTS_LITTLE / self.question.releases) / 100)
+        point = nearest(self.curve, question) if question.has_margins else None
+        needed = math.inf if point is None else people_needed(question, point)
+        return (question.total, two_digits_up(needed), math.sqrt(needed / question.n)) if needed < math.inf else None
 
     @property
     def ways(self) -> list[Strategy]:

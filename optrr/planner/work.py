@@ -25,7 +25,7 @@ _QUESTIONS = 8
 
 def key_of(question: Question) -> tuple[Hashable, str | None]:
     """Return what determines a question's points: its allocation and protocol, without texts, n, prior and margins."""
-    domain, learn = question.domain, question.learn
+    domain, learn = question.domain, question.wanted
     public = repr(question.specification.public)
     return (domain.names, tuple(domain.sizes.tolist()), learn.name, learn.tables, question.keep, public), question.way
 

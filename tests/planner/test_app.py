@@ -45,11 +45,11 @@ class Kept:
     def __init__(self) -> None:
         self.given: list[tuple[Question, str]] = []
 
-    def __call__(self, question: Question, reason: str) -> list[str]:
+    def __call__(self, question: Question, reason: str) -> tuple[list[str], str]:
         if reason == "refuse":
             raise InvalidInput("plan.toml is there already; choose another folder")
         self.given.append((question, reason))
-        return ["plan.toml is written"]
+        return ["plan.toml"], f"<p>{reason}"
 
 
 @pytest.fixture
@@ -102,8 +102,14 @@ def test_the_page_needs_the_token_and_holds_the_question_and_nothing_inline(app,
 
 
 def test_what_is_saved_is_the_question_and_the_reason(app, school, kept):
+    def statement(token: str) -> Reply:
+        return asyncio.run(called(app, "GET", f"/statement?token={token}", host=ADDRESS))
+
+    assert statement(TOKEN).status == 404
     saved = asyncio.run(post(app, "/save", asked(school, total=2.0) | {"reason": "It is enough."}))
-    assert saved.json == {"saved": ["plan.toml is written"]}
+    assert saved.json == {"saved": ["plan.toml"]}
+    assert refused(statement(TOKEN[:-1])) and statement(TOKEN).body == b"<p>It is enough."
+    assert "script" not in statement(TOKEN).headers["content-security-policy"]
     again = asyncio.run(post(app, "/save", asked(school) | {"reason": "refuse"}))
     assert (again.status, again.json) == (422, {"error": "plan.toml is there already; choose another folder"})
     assert [(question.total, reason) for question, reason in kept.given] == [(2.0, "It is enough.")]

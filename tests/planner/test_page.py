@@ -32,10 +32,13 @@ DESK = {"width": 1280, "height": 900}
 EXACT = "Exact numbers at this ε"
 
 
-def save(question: Any, reason: str) -> list[str]:
+def save(question: Any, reason: str) -> tuple[list[str], str]:
     if not reason:
         raise InvalidInput("the plan has no reason; write why this choice was made")
-    return ["plan.toml is written", f"ε = {question.total:g}: {reason}"]
+    return [
+        "plans/plan.toml",
+        "plans/statement.html",
+    ], f"<!doctype html><title>Statement</title><p>ε = {question.total:g}: {reason}"
 
 
 class BackgroundPage:
@@ -371,7 +374,7 @@ def test_a_story_by_keyboard_alone(page):
     page.keyboard.press("ArrowUp")
     tab_to("#margin")
     page.keyboard.type("4")
-    page.locator("#see").get_by_text("drugs").wait_for()
+    page.locator("#see").get_by_text("drugs").first.wait_for()
     wait_for_exact(page)
     tab_to("#find-people")
     page.keyboard.press("Enter")
@@ -385,7 +388,10 @@ def test_a_story_by_keyboard_alone(page):
     page.keyboard.type("Good enough for the school.")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.locator("#saved").get_by_text("ε = 1: Good enough for the school.").wait_for()
+    page.locator("#saved").get_by_text("Saved in plans.").wait_for()
+    with page.context.expect_page() as opened:
+        page.get_by_role("link", name="Open the statement for the board").click()
+    opened.value.get_by_text("ε = 1: Good enough for the school.").wait_for()
 
 
 def test_the_least_total_is_put_into_the_form(page):

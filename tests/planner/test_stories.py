@@ -60,7 +60,7 @@ def test_a_story_ends_in_a_design_and_a_statement(browser: Any, tmp_path: Path) 
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.id") == "save"
         page.keyboard.press("Enter")
-        page.locator("#saved").get_by_text("statement.html").first.wait_for()
+        page.locator("#saved").get_by_text("Saved in").first.wait_for()
         # what was exact above may have been the total before the one that was typed
         page.locator("#status").get_by_text("Exact numbers at this ε").wait_for()
         page.locator("#see").get_by_text(" × ".join(TABLE)).first.wait_for()

@@ -239,7 +239,18 @@ async function save() {
   byId("save").removeAttribute("aria-disabled");
   if (!answer) return text("saved", "Nothing was saved.");
   if (answer.error) return text("saved", `Nothing was saved: ${answer.error}`);
-  byId("saved").replaceChildren(...answer.saved.map((line) => Object.assign(document.createElement("p"), { textContent: line })));
+  const [first] = answer.saved;
+  const place = first.includes("/") || first.includes("\\") ? first.slice(0, Math.max(first.lastIndexOf("/"), first.lastIndexOf("\\"))) : first;
+  const link = Object.assign(document.createElement("a"), { href: `statement?token=${encodeURIComponent(TOKEN)}`, target: "_blank", textContent: "Open the statement for the board" });
+  const files = document.createElement("details");
+  files.append(Object.assign(document.createElement("summary"), { textContent: `All ${answer.saved.length} files` }), ...answer.saved.map(paragraph));
+  const said = paragraph(`Saved in ${place}. `);
+  said.append(link);
+  byId("saved").replaceChildren(said, files);
+}
+
+function paragraph(content) {
+  return Object.assign(document.createElement("p"), { textContent: content });
 }
 
 async function open() {
