@@ -24,8 +24,8 @@ _WHOLE = 1e-9
 # Total ε in nats over all releases from which a belief of 10 of 100 can become more than 50 of 100.
 PROTECTS_LITTLE = math.log(9)
 RULE = (
-    "We say that an ε protects little if someone who thinks that 10 of 100 people like you have done something can be "
-    "more than 50 of 100 sure that you did it, after seeing what you send. That is so above ε = 2.2 in all."
+    "We say that an ε protects little if someone who thinks that something is true of 10 of 100 people like you can be "
+    "more than 50 of 100 sure that it is true of you, after seeing what you send. That is so above ε = 2.2 in all."
 )
 
 
@@ -74,18 +74,18 @@ class Meaning:
         if self.releases > 1:
             seen = f"all {self.releases} answers that you send"
         told = [
-            f"Suppose someone thinks that {self.prior * self.out_of:,.6g} of {of} people like you have done something.",
-            f"After they see {seen}, they can be at most {self.people:,} of {of} sure that you did it.",
+            f"Suppose someone thinks that something is true of {self.prior * self.out_of:,.6g} of {of} people like you.",
+            f"After seeing {seen}, they can put the chance that it is true of you at {self.people:,} in {of} at most.",
         ]
         if self.releases > 1:
             once = Meaning(self.total, self.prior).people
-            told.append(f"After only one of the {self.releases} answers, they can be at most {once:,} of {of} sure.")
+            told.append(f"After only one of the {self.releases} answers, they can put it at {once:,} in {of} at most.")
         if self.conditional is not None and self.conditional >= self.total:
             told.append("This holds even if they know all your other answers.")
         elif self.conditional is not None:
             knowing = Meaning(self.conditional, self.prior, None, self.releases).people
             told.append(
-                f"Of any one answer they can be at most {knowing:,} of {of} sure, even if they know all your other answers."
+                f"If it is about one answer, they can put it at {knowing:,} in {of} at most, even if they know all the others."
             )
         return tuple(told)
 

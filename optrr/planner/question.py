@@ -145,7 +145,7 @@ class Question:
     def margins_text(self) -> str:
         """The required margins in words."""
         own = [f"{crossed(table)} ± {points:g}" for table, points in self.margins.items()]
-        others = "all other tables" if own else "every table"
+        others = "all other results" if own else "every result"
         return ", ".join([*own, *([] if self.margin is None else [f"{others} ± {self.margin:g}"])]) + " points"
 
     def at(self, total: float) -> "Question":

@@ -104,7 +104,7 @@ def state_of(page: Any) -> dict[str, Any]:
 
 
 def margin(page: Any) -> float:
-    text = page.locator("#see td").nth(1).inner_text()
+    text = page.locator("#see td").nth(0).inner_text()
     return float(re.sub(r"[^\d.]", "", text))
 
 
@@ -270,10 +270,10 @@ def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
 def test_a_question_that_no_table_needs_is_a_choice(page):
     page.locator("#learn-tables").check()
     page.get_by_role("button", name="Remove the result sex").click()
-    page.locator("#unneeded").get_by_text("No table needs «sex»: it is left out of the survey.").wait_for()
+    page.locator("#unneeded").get_by_text("No result needs «sex»: it is left out of the survey.").wait_for()
     wait_for_exact(page)
     assert page.locator("#see th[scope=row]").all_inner_texts() == ["theft", "bullied"]
-    page.get_by_role("button", name="Add its table").click()
+    page.get_by_role("button", name="Add its result").click()
     page.locator("#see").get_by_text("sex").first.wait_for()
     assert page.locator("#unneeded").inner_text() == ""
     assert state_of(page)["question"]["learn"] == [["theft"], ["bullied"], ["sex"]]
@@ -378,7 +378,7 @@ def test_a_story_by_keyboard_alone(page):
     wait_for_exact(page)
     tab_to("#find-people")
     page.keyboard.press("Enter")
-    page.locator("#required").get_by_text("reach every table ± 4 points").wait_for()
+    page.locator("#required").get_by_text("reach every result ± 4 points").wait_for()
     page.get_by_text("Every required margin is reached.").wait_for()
     assert page.evaluate("document.activeElement.id") == "find-people"
     tab_to("#save")

@@ -63,15 +63,15 @@ def test_people_never_promise_too_much(epsilon, prior, releases):
 def test_the_sentences():
     told = Meaning(math.log(3), 0.1, math.log(3) / 2).sentences()
     assert told == (
-        "Suppose someone thinks that 10 of 100 people like you have done something.",
-        "After they see what you send, they can be at most 25 of 100 sure that you did it.",
-        "Of any one answer they can be at most 17 of 100 sure, even if they know all your other answers.",
+        "Suppose someone thinks that something is true of 10 of 100 people like you.",
+        "After seeing what you send, they can put the chance that it is true of you at 25 in 100 at most.",
+        "If it is about one answer, they can put it at 17 in 100 at most, even if they know all the others.",
     )
     # what all releases mean comes first, then one of them
     rare = Meaning(1.0, 0.002, releases=2).sentences()
     assert len(rare) == 3 and "2 of 1,000 people" in rare[0]
-    assert "all 2 answers" in rare[1] and "15 of 1,000" in rare[1]
-    assert "only one of the 2 answers" in rare[2] and "6 of 1,000" in rare[2]
+    assert "all 2 answers" in rare[1] and "15 in 1,000" in rare[1]
+    assert "only one of the 2 answers" in rare[2] and "6 in 1,000" in rare[2]
 
 
 def test_a_conditional_epsilon_that_is_the_total_says_nothing_new():

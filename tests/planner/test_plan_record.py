@@ -279,7 +279,7 @@ def test_a_margin_of_every_table_but_one(tmp_path: Path) -> None:
     state = {"attributes": [{"name": name, "size": 3} for name in "abc"], "margin": 9, "margins": {"b": 4.5}}
     question = Question.from_state(state)
     assert [question.margin_of((name,)) for name in "abc"] == [9, 4.5, 9]
-    assert question.margins_text == "b ± 4.5, all other tables ± 9 points"
+    assert question.margins_text == "b ± 4.5, all other results ± 9 points"
     assert Question.from_state(question.state()).state() == question.state()
     # a name that looks like a crossing is that attribute's table
     odd = Question.from_state(

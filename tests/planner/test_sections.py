@@ -111,7 +111,7 @@ def test_where_nothing_can_be_learned_the_remedy_is_said(school):
     said = text_of(Shown(few, Preview(few, exact), [exact]).fragments()["see"])
     assert "say nothing: any guess is as good" in said and said.count(CANNOT_TELL) == 1 + len(exact.tables)
     # an example of a margin shows what would be enough
-    assert "These reach every table ± 10 points, an example" in text_of(Shown(few, None, [exact]).fragments()["pairs"])
+    assert "These reach every result ± 10 points, an example" in text_of(Shown(few, None, [exact]).fragments()["pairs"])
 
 
 @pytest.mark.parametrize("margin", [math.inf, 50.001, 50.0, 0.1])
@@ -161,7 +161,7 @@ def test_a_question_that_no_table_needs_is_left_out_and_can_be_added(school):
     assert question.left_out == ("bullied",) and question.domain.names == ("theft", "sex")
     assert question.state()["attributes"] == [a for a in school.state()["attributes"] if a["name"] != "bullied"]
     said = Shown(question, None, ()).fragments()["unneeded"]
-    assert 'data-add-table="bullied"' in said and "No table needs «<bdi>bullied</bdi>»" in said
+    assert 'data-add-table="bullied"' in said and "No result needs «<bdi>bullied</bdi>»" in said
     assert not Shown(school, None, ()).fragments()["unneeded"].strip()
 
 

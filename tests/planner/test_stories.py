@@ -71,6 +71,6 @@ def test_a_story_ends_in_a_design_and_a_statement(browser: Any, tmp_path: Path) 
     assert made.epsilon <= TOTAL + 1e-9
     # the table's margin on the page, after its number of cells, is that of the design that was saved
     cells = shown.replace("\t", "\n").split("\n")
-    margin = re.search(r"[\d.]+", cells[cells.index(" × ".join(TABLE)) + 2])
+    margin = re.search(r"[\d.]+", cells[cells.index(" × ".join(TABLE)) + 1])
     assert margin and float(margin[0]) == pytest.approx(195.9964 * made.standard_error(TABLE, PEOPLE), rel=2e-3)
     assert "It is enough for what we want to know." in (folder / "statement.html").read_text(encoding="utf-8")

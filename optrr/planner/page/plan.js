@@ -165,6 +165,7 @@ function show(answer) {
 /** Puts an error at the field that it is about, or above the form; an empty one removes it. */
 function showFault(error) {
   const id = error ? fieldOf(error, state.question) : null;
+  if (/named ''/.test(error)) error = "Give the question a name.";
   const field = id && byId(id);
   text("error", field ? "" : error);
   for (const old of document.querySelectorAll(".fault")) {
