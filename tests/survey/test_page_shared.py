@@ -354,6 +354,12 @@ def test_a_link_survives_a_reload_and_a_lost_answer(home: Any, invited: Server, 
     page.get_by_role("button", name="Start").click()
     page.get_by_text("The survey could not be reached").wait_for()
     page.unroute("**/invitations")
+    # a proxy that has too much to do
+    page.route("**/invitations", lambda route: route.fulfill(body="<h1>429</h1>", status=429))
+    page.locator("[role=alert]").evaluate("alert => alert.replaceChildren()")
+    page.get_by_role("button", name="Start").click()
+    page.get_by_text("The survey could not be reached").wait_for()
+    page.unroute("**/invitations")
     # a network's sign-in page, also with a refusal, and a signature of something else
     for body, status in (
         ("<h1>Wi-Fi</h1>", 200),

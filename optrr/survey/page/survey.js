@@ -265,9 +265,10 @@ async function admitted() {
   if (!permit.invitation) {
     const response = await post("invitations", { token: permit.token, blinded: permit.blinded });
     // throws if a network's sign-in page answered; the collector may have signed before its answer was lost
-    const { signature } = response && response.status < 500 ? await response.json() : {};
+    const isRefused = [403, 409].includes(response?.status);
+    const { signature } = response?.ok || isRefused ? await response.json() : {};
     // a link that admits nobody here leaves nothing
-    if ([403, 409].includes(response?.status) && permit.id === made.id) await memory.permit((kept) => (kept?.id === permit.id ? undefined : kept));
+    if (isRefused && permit.id === made.id) await memory.permit((kept) => (kept?.id === permit.id ? undefined : kept));
     if (response?.status === 403)
       return notice(() => [t("This link is not known"), t("Please open the whole link that you were given, or ask for a new one. Nothing was asked or sent.")]);
     if (response?.status === 409)
