@@ -204,7 +204,22 @@ def test_plurals_and_numbers_are_those_of_the_language(tmp_path):
             "pl",
             {
                 **dict.fromkeys(
-                    ["", "x", "1e5", "0x10", "1,2,3", "1.2.3", "--1", "12a", "١x", "Infinity", "5²", "²5", "½"]
+                    [
+                        "",
+                        "x",
+                        "1e5",
+                        "0x10",
+                        "1,2,3",
+                        "1.2.3",
+                        "--1",
+                        "12a",
+                        "١x",
+                        "Infinity",
+                        "9" * 400,
+                        "5²",
+                        "²5",
+                        "½",
+                    ]
                 )
             },
         ),

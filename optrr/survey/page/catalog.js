@@ -90,5 +90,7 @@ export function typedNumber(typed) {
   // "1.234" has a thousand where points separate groups, but "0.234" has none
   const thousands = group === "." || group === "," ? new RegExp(`^-?[1-9]\\d{0,2}(\\${group}\\d{3})+(\\${decimal}\\d+)?$`) : null;
   const ungrouped = thousands?.test(plain) ? plain.replaceAll(group, "") : plain;
-  return /^-?(\d+([.,]\d*)?|[.,]\d+)$/.test(ungrouped) ? Number(ungrouped.replace(",", ".")) : NaN;
+  const value = /^-?(\d+([.,]\d*)?|[.,]\d+)$/.test(ungrouped) ? Number(ungrouped.replace(",", ".")) : NaN;
+  // hundreds of digits are no number, either
+  return Number.isFinite(value) ? value : NaN;
 }
