@@ -51,8 +51,6 @@ MOST_BYTES = 1 << 18
 _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 # Ratio of a computed total to an interpolated one that is taken for it.
 _NEAR = 1.005
-# The answer that stands for a missing one on the respondents' page.
-_OFFERED = "I prefer not to say"
 # Function that saves a plan, from the question and the reason; returns its files and its statement as HTML.
 Save = Callable[[Question, str], tuple[list[str], str]]
 # The statement is one file with its own style and no script.
@@ -70,11 +68,7 @@ Answer = Callable[[Question, _Posted], dict[str, Any]]
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
-    """Create the application, with the question that it shows first.
-
-    ``address`` is host and port; only requests with the token are served. ``work`` computes points, by default in its
-    own thread.
-    """
+    """Create the application at a host and port, with the question that it shows first; ``work`` computes points."""
     computing = work or PlanWork()
 
     def check(given: str) -> None:
@@ -159,10 +153,7 @@ def _always(body: bytes, media_type: str) -> Callable[[Request], Any]:
 
 
 def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str], None], *, browser: bool) -> None:
-    """Serve the page until SIGINT or SIGTERM, and save plans into a folder.
-
-    The address is printed and opened in a browser. Raises InvalidInput for a port in use.
-    """
+    """Serve the page until SIGINT or SIGTERM, and save plans into a folder; InvalidInput for a port in use."""
 
     def save(asked: Question, reason: str) -> tuple[list[str], str]:
         made = Plan.of(asked, reason)
@@ -178,10 +169,7 @@ def serve_plan(question: Question, folder: Path, port: int, say: Callable[[str],
 
 
 def redirect(url: str, private: Path) -> Path:
-    """Write a file, readable by this user only, that leads to an address.
-
-    An address on the command line would show the token in the list of processes.
-    """
+    """Write a file for this user only that leads to an address; a command line would show its token to everyone."""
     place = private / "plan.html"
     place.touch(mode=0o600)
     place.write_text(page_environment("optrr.planner").get_template("redirect.html").render(url=url), encoding="utf-8")
@@ -193,7 +181,7 @@ def page_markup(question: Question) -> str:
     template = page_environment("optrr.planner").get_template("plan.html")
     limits = {"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES}
     names = {language: name_of(language) for language in LANGUAGES}
-    offered = json.dumps({language: words_of(language)(_OFFERED) for language in LANGUAGES})
+    offered = json.dumps({language: words_of(language)("I prefer not to say") for language in LANGUAGES})
     given = {"state": json.dumps(question.state()), "ticks": LADDER[::2], "limits": limits}
     return template.render(given, languages=names.items(), offered=offered, software=SOFTWARE)
 
@@ -207,10 +195,7 @@ def _preview(work: PlanWork, question: Question, asked: _Posted) -> dict[str, An
 
 
 def _required(work: PlanWork, question: Question, _asked: _Posted) -> dict[str, Any]:
-    """Return the least total and the fewest people for the margins, each with sentences.
-
-    A number is missing if it does not exist, or is not known yet.
-    """
+    """Return the least total and the fewest people for the margins, or None, each with sentences."""
     if not question.has_margins:
         raise InvalidInput("margin: no margin is required; enter the ± percentage points that you need")
     known, point, shown = _known(work, question)
@@ -234,6 +219,5 @@ def _required(work: PlanWork, question: Question, _asked: _Posted) -> dict[str, 
 
 
 def _known(work: PlanWork, question: Question, rests: bool = True) -> tuple[Known, Point | None, Shown]:
-    known = work.ask(question, rests)
-    point = nearest(known.points, question)
+    point = nearest((known := work.ask(question, rests)).points, question)
     return known, point, Shown(question, Preview(question, point) if point else None, known.points, known.error)

@@ -30,11 +30,7 @@ RULE = (
 
 
 def surest(prior: float, epsilon: float, releases: int = 1) -> float:
-    """Compute the largest posterior probability of a statement about a person.
-
-    It is exact up to rounding to doubles, and attained by a report with only two values. ``prior`` is the probability
-    before any report, above 0 and below 1; the person sends ``releases`` reports of ``epsilon`` nats each, at least 0.
-    """
+    """Compute the largest posterior probability of a statement about a person; exact up to rounding to doubles."""
     return prior / (prior + (1 - prior) * math.exp(-_in_all(epsilon, releases)))
 
 

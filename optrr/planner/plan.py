@@ -3,10 +3,8 @@
     plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=4, n=1000, reason="…")
     plan.summary(); plan.statement(); plan.save("plan")
 
-The numbers come from :func:`optrr.allocate`, which is called again when a plan is opened.
-
-:meth:`Plan.save` writes one folder with everything from the specification to the analysis, completely or not at all. It
-replaces files of an earlier plan, and no others. ``tables.toml`` is written if the tables have no common name.
+The numbers come from :func:`optrr.allocate`. :meth:`Plan.save` writes one folder with everything from the specification
+to the analysis, completely or not at all. It replaces files of an earlier plan, and no others.
 """
 
 import math
@@ -15,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from optrr.allocation.allocating import Allocation
 from optrr.allocation.workload import WorkloadLike
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 _PARTS = 1e6
 # Relative width of the interval at which the search of a total stops, and logarithm of an impossible number of people.
 _NEAR, _IMPOSSIBLE = 1e-4, 50.0
-_TOTAL, _PEOPLE = 1.0, 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,8 +47,6 @@ class Plan(Result):
     question: Question
     allocation: Allocation
     reason: str = ""
-
-    drawn: ClassVar[tuple[str, ...]] = ("margin",)
 
     @classmethod
     def of(cls, question: Question, reason: str = "") -> "Plan":
@@ -121,9 +116,6 @@ class Plan(Result):
 
         rows = [table._asdict() | {"attributes": crossed(table.attributes)} for table in self.preview.tables]
         return pa.Table.from_pylist(rows).rename_columns(["table", "cells", "margin", "sampling_margin"])
-
-    def _axis(self) -> tuple[str, float | None]:
-        return "± percentage points", None
 
     def tables_shown(self, most: int | None = None) -> list[Table]:
         """List the predicted errors of each table."""
@@ -226,9 +218,9 @@ def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     >>> max(table.margin for table in plan.preview.tables) <= 5
     True
     """
-    given = {"total": _TOTAL if total is None else total, "n": _PEOPLE if n is None else n, "way": protocol}
-    keep = "records" if records_only else None
-    question = Question.of(Specification.of(domain), workload, margin, keep=keep, **given)
+    choices = {"total": total, "n": n, "way": protocol, "keep": "records" if records_only else None}
+    given = {name: value for name, value in choices.items() if value is not None}
+    question = Question.of(Specification.of(domain), workload, margin, **given)
     warn(map(_left_out, question.left_out))
     if margin is not None and total is None:
         return _least_total(question, reason)

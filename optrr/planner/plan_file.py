@@ -9,8 +9,7 @@
     [[choice.tables]]       attributes and margin of each required table (the first 200)
     [[choice.labels]]       name, epsilon and conditional_epsilon of each attribute, if whole records are randomized
 
-Margins are ± percentage points with 95 % confidence. Reading a plan recomputes it: every number of the file is compared
-with the number that follows from its question.
+Margins are ± percentage points with 95 % confidence. Verifying a plan recomputes every number from its question.
 """
 
 import hashlib
@@ -34,8 +33,6 @@ from optrr.planner.question import Question
 FORMAT = "optrr-plan/1"
 # Relative tolerance of recomputed numbers; solvers on other machines differ by less.
 SAME = 1e-6
-# The protocol that was saved beside a plan.
-_DESIGN = "design.json"
 
 
 def meaning_of(preview: Preview) -> Meaning:
@@ -120,7 +117,7 @@ def verify_plan(path: Given, *, limited: bool = True) -> Verification:
     preview, asking = Preview(recorded.question, point(recorded.question, made)), made.asking
     stated, recomputed = dict(_leaves(recorded.choice, "")), dict(_leaves(choice(preview, asking), ""))
     compared = [(name, stated.get(name), recomputed.get(name)) for name in {**recomputed, **stated}]
-    beside = path_of(path).with_name(_DESIGN)
+    beside = path_of(path).with_name("design.json")
     if beside.exists():
         named = recorded.choice.get("digest")
         try:

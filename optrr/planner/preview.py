@@ -1,9 +1,8 @@
 """Accuracy of a choice: errors and margins of every protocol, at any total and number of people.
 
 A :class:`Point` holds the result of :func:`optrr.allocate` at one total, without the number of people, which only
-divides the errors. Between two points, log errors are interpolated linearly in the log total; such a preview, while a
-slider moves, is marked as one. A :class:`Preview` is a point with n people. An allocation takes seconds, an
-interpolation almost no time.
+divides the errors. Between two points, log errors are interpolated linearly in the log total, since an allocation takes
+seconds; such a preview is marked as one. A :class:`Preview` is a point with n people.
 """
 
 import math

@@ -73,10 +73,9 @@ class Question:
     def of(
         cls, given: Specification, learn: WorkloadLike = "marginals", margins: Margins | None = None, **choices: Any
     ) -> "Question":
-        """Build the question from tables by name, or as for :func:`optrr.allocate`.
+        """Build the question from tables as for :func:`optrr.allocate`, without attributes that no table needs.
 
-        ``choices`` are the other fields. Attributes that no table needs are left out. ``margins`` is a margin of every
-        table, or one of each table by name.
+        ``margins`` is a margin of every table, or one of each by name; ``choices`` are the other fields.
         """
         workload = workload_of(learn, given.domain)
         needed = {name for table in workload.tables for name in table.attributes}

@@ -7,7 +7,7 @@ fragments. Interpolated numbers have ≈ and two digits, exact ones four.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from json import dumps
 from typing import Any
 
@@ -45,17 +45,11 @@ _USEFUL = 10.0
 CANNOT_TELL = "cannot tell"
 
 
-@dataclass(frozen=True)
-class Figures:
-    """How the numbers of one preview are written."""
-
-    exact: bool
-
-    def points(self, value: float) -> str:
-        """Format ± percentage points; words if they say nothing about a proportion."""
-        if value > MOST_MARGIN:
-            return CANNOT_TELL
-        return f"±\u00a0{digits(value, 4)}" if self.exact else f"≈\u00a0±\u00a0{digits(value, 2)}"
+def points_text(value: float, exact: bool) -> str:
+    """Format ± percentage points; words if they say nothing about a proportion."""
+    if value > MOST_MARGIN:
+        return CANNOT_TELL
+    return f"±\u00a0{digits(value, 4)}" if exact else f"≈\u00a0±\u00a0{digits(value, 2)}"
 
 
 def digits(value: float, count: int) -> str:
@@ -86,11 +80,7 @@ class Shown:
     error: str | None = None
 
     def fragments(self) -> dict[str, str]:
-        """Render HTML by its place in the page.
-
-        Protocols and budgets are left out until they are exact, so that the page keeps the list in which the user may
-        just have chosen.
-        """
+        """Render HTML by its place; what is not exact leaves out protocols, so that the page keeps its list of them."""
         exact = self.preview is not None and self.preview.point.exact
         kept = [place for place in PLACES if exact or self.error or place not in _EXACT_ONLY]
         return {place: str(getattr(self._macros, place)()) for place in kept}
@@ -102,21 +92,12 @@ class Shown:
     @cached_property
     def _macros(self) -> Any:
         """Macros of the template with the values of this page."""
-        figures = Figures(self.preview is not None and self.preview.point.exact)
-        values = {"shown": self, "question": self.question, "preview": self.preview, "f": figures, "most": _MOST_ROWS}
-        values |= {"rule": RULE, "most_margin": MOST_MARGIN, "languages": LANGUAGES, "infinite": math.inf}
-        helpers = [
-            crossed,
-            digits,
-            dumps,
-            epsilon_text,
-            interval_text,
-            meaning_of_rule,
-            promise,
-            surest,
-            least_protected,
-        ]
-        helpers += [category_word, changed_text, example, name_of, typical_margin, words_of]
+        exact = self.preview is not None and self.preview.point.exact
+        values = {"shown": self, "question": self.question, "preview": self.preview, "exact": exact}
+        values |= {"most": _MOST_ROWS, "rule": RULE, "most_margin": MOST_MARGIN, "languages": LANGUAGES}
+        values |= {"points": partial(points_text, exact=exact), "infinite": math.inf}
+        helpers = [category_word, changed_text, crossed, digits, dumps, epsilon_text, example, interval_text]
+        helpers += [least_protected, meaning_of_rule, name_of, promise, surest, typical_margin, words_of]
         template = page_environment("optrr.planner").get_template("answer.html")
         return template.make_module(values | {each.__name__: each for each in helpers})
 

@@ -1,8 +1,7 @@
 """Compute the points of questions in a background thread, so that a page responds while allocations take seconds.
 
-The point of the current total comes first, then the ladder of totals outward from it. Every point is kept. A point
-depends on the question alone, not on timing: the order of requests only decides which point is available first. If the
-question changes, or a slider stops at another total, the running allocation is abandoned at its next step.
+The point of the current total comes first, then the ladder of totals outward from it. A point depends on the question
+alone, not on timing. If the question changes, or a slider stops at another total, the running allocation is abandoned.
 """
 
 import threading
@@ -24,14 +23,10 @@ _QUESTIONS = 8
 
 
 def key_of(question: Question) -> tuple[Hashable, str | None]:
-    """Return what determines a question's points: its allocation and protocol, without texts, n, prior and margins."""
+    """Return what determines a question's points: its allocation and protocol, without texts, n and prior."""
     domain, learn = question.domain, question.wanted
     public = repr(question.specification.public)
     return (domain.names, tuple(domain.sizes.tolist()), learn.name, learn.tables, question.keep, public), question.way
-
-
-def _allocation(question: Question) -> Hashable:
-    return key_of(question)[0], question.total
 
 
 class Superseded(Exception):
@@ -50,7 +45,7 @@ class Points:
 
     def __call__(self, question: Question, proceed: Callable[[], None]) -> Point:
         """Compute the question's point; raise as :func:`optrr.allocate` does, and as ``proceed``."""
-        key = _allocation(question)
+        key = key_of(question)[0], question.total
         if key not in self._allocations:
             self._allocations[key] = allocated(replace(question, way=None), lambda *_: proceed())
             if len(self._allocations) > _ALLOCATIONS:
@@ -149,10 +144,10 @@ class PlanWork:
         Questions that differ only in the protocol share one allocation. An allocation is given up at most once: two
         pages that ask in turn would keep both from ever ending.
         """
-        key = _allocation(question)
+        key = key_of(question)[0], question.total
         with self._changed:
             asked = self._last()
             job = None if asked is None else asked.next()
-            if self._closed or (key not in self._given_up and (job is None or _allocation(job) != key)):
+            if self._closed or (key not in self._given_up and (job is None or (key_of(job)[0], job.total) != key)):
                 self._given_up.add(key)
                 raise Superseded

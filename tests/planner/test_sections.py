@@ -13,7 +13,7 @@ from plan_questions import random_question
 import optrr
 from optrr.planner.preview import LADDER, Preview, nearest, point, total_for
 from optrr.planner.question import Question
-from optrr.planner.sections import CANNOT_TELL, Figures, Shown, digits, interval_text
+from optrr.planner.sections import CANNOT_TELL, Shown, digits, interval_text, points_text
 from optrr.survey.charts import frontier_chart
 
 NBSP = "\u00a0"
@@ -117,7 +117,7 @@ def test_where_nothing_can_be_learned_the_remedy_is_said(school):
 @pytest.mark.parametrize("margin", [math.inf, 50.001, 50.0, 0.1])
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_margin_above_50_points_cannot_tell(margin, exact):
-    assert (Figures(exact).points(margin) == CANNOT_TELL) == (margin > 50)
+    assert (points_text(margin, exact) == CANNOT_TELL) == (margin > 50)
 
 
 def test_before_anything_is_computed_the_bound_is_known_and_the_promise(school):
