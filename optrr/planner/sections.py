@@ -22,7 +22,6 @@ from optrr.core.display import (
     example,
     page_environment,
     promise,
-    sum_of_epsilons,
     two_digits_up,
 )
 from optrr.planner.meaning import PROTECTS_LITTLE, RULE, Meaning, meaning_of_rule, surest
@@ -107,11 +106,6 @@ class Shown:
         if self.preview is not None:
             return meaning_of(self.preview)
         return Meaning(self.question.total, self.question.prior, None, self.question.releases)
-
-    @property
-    def spent(self) -> float:
-        """ε of all releases in nats, rounded up."""
-        return sum_of_epsilons([self.meaning.total] * self.question.releases)
 
     @property
     def frontier(self) -> Markup:

@@ -459,7 +459,7 @@ def test_on_paper_there_are_no_buttons_and_every_section(page):
     open_experts(page)
     page.emulate_media(media="print")
     assert not [button for button in page.locator("button").all() if button.is_visible()]
-    for heading in ("Expected accuracy", "What respondents are told", "Protocols", "Privacy budget"):
+    for heading in ("Expected accuracy", "What this means for a respondent", "Protocols", "Privacy budget"):
         assert page.get_by_role("heading", name=heading).is_visible()
     dots = page.locator("svg .dot")
     assert dots.count() and all(dot.is_visible() for dot in dots.all())

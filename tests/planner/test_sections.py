@@ -125,7 +125,7 @@ def test_before_anything_is_computed_the_bound_is_known_and_the_promise(school):
     bound = school.learn.error_bound(school.domain, school.total)
     typical = 195.9964 * school.learn.typical_standard_error(school.domain, bound, school.n)
     assert f"below ±_{digits(typical, 4)} points" in text_of(Shown(school, None, (), "refused").fragments()["spend"])
-    assert "at most 2.72 times as likely" in fragments["told"] and "10 of 100" in text_of(fragments["told"])
+    assert "is true of you at 24 in 100 at most" in fragments["told"] and "10 of 100" in text_of(fragments["told"])
     assert "being computed" in fragments["see"] and "24 of 100" in fragments["verdict"]
 
 

@@ -182,6 +182,7 @@ function showFault(error) {
   fault.setAttribute("role", "alert");
   const row = field.closest(".slider, .margin-row");
   if (row) row.append(fault);
+  else if (field.className === "name") field.closest("li").querySelector(".remove").after(fault);
   else (field.closest("label") ?? field).after(fault);
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") ?? ""} fault`.trim());
