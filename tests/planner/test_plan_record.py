@@ -275,6 +275,37 @@ def test_a_margin_of_single_tables_leaves_the_others_as_they_come(tmp_path: Path
         optrr.plan(domain, margin={("drunk", "class"): 4})
 
 
+@pytest.mark.slow
+def test_what_nobody_requires_costs_little_privacy() -> None:
+    """The errors weigh by 1/margin²: a margin of one table needs less than that of all, and a second one in between."""
+    domain = {"theft": ["yes", "no"], "year": 5}
+    totals = [optrr.plan(domain, margin=m, n=800).point.epsilon for m in ({"theft": 6}, {"theft": 6, "year": 12}, 6)]
+    assert totals[0] < 0.85 * totals[1] and totals[1] < 0.85 * totals[2]
+    question = Question.from_state(
+        {"attributes": [{"name": name, "size": 2} for name in "abc"], "margins": {"a": 4, "b": 8}}
+    )
+    assert [table.weight for table in question.wanted.tables] == [1, 1 / 4, 1 / 64]
+    assert Question.from_state(question.state() | {"margins": {}, "margin": 4}).wanted.word == "marginals"
+
+
+def test_wordings_and_conditions_reach_the_survey(tmp_path: Path) -> None:
+    theft = {"name": "theft", "categories": ["yes", "no"], "missing": True, "labels": ["ja", "nein", "keine Angabe"]}
+    what = {"name": "what", "categories": ["phone", "money", "not asked"], "ask_if": {"theft": ["yes"]}}
+    theft |= {"question": {"de": "Bestohlen?", "ar": "سُرق؟"}}
+    state = {
+        "attributes": [theft, what],
+        "title": {"de": "Schule", "ar": "مدرسة"},
+        "language": "de",
+        "thanks": "Danke!",
+    }
+    plan = Plan.of(Question.from_state(state))
+    (path, *_) = plan.save(tmp_path / "plan")
+    assert verify_plan(path).holds and read_plan(path).question.state() == plan.question.state()
+    survey = prepared(path.with_name("design.json"), path.with_name("specification.toml"))
+    assert survey.wording.languages == ("de", "ar") and survey.wording.thanks == "Danke!"
+    assert survey.wording.labels == {"theft": ["ja", "nein", "keine Angabe"]}
+
+
 def test_a_margin_of_every_table_but_one(tmp_path: Path) -> None:
     state = {"attributes": [{"name": name, "size": 3} for name in "abc"], "margin": 9, "margins": {"b": 4.5}}
     question = Question.from_state(state)
