@@ -26,7 +26,7 @@ from optrr.planner.question import MOST_MARGIN
 # Maximum number of tables of several questions.
 _CROSSED = 6
 # Printed lines for questions, of one, and for a reason by hand; characters of a line; maximum characters and answers of one.
-_LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 28, (2, 3), 4, 46, 100, 6
+_LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 29, (2, 3), 4, 46, 100, 6
 # A number this near to a whole one is that number: doubles err by less.
 _WHOLE = 1e-9
 
@@ -38,8 +38,9 @@ def statement(preview: Preview, asking: Asking, reason: str, device: Device) -> 
     conditional = max([device.conditional, *(each for *_, each in asking.budgets)]) if asking.budgets else once
     spent, known = (sum_of_epsilons([e] * question.releases) for e in (once, min(once, conditional)))
     crossings = [table for table in preview.tables if len(table.attributes) > 1]
-    left = _LINES - 2 * (question.releases > 1) - (_lines(reason[:280], 90) or _NO_REASON)
     rows = [*_rows(preview, asking)]
+    left = _LINES - 2 * (question.releases > 1) - (_lines(reason[:280], 90) or _NO_REASON)
+    left -= max(_lines(row["text"], _QUESTION + 1) for row in rows)
     fitting, spare = _fitting(rows, left - (2 + math.ceil(len(crossings[:_CROSSED]) / 2) if crossings else 0))
     bare = math.fsum(
         t.weight * (1 - 1 / t.cells(question.domain)) for t in getattr(question, "wanted", question.learn).tables
