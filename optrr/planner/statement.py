@@ -26,7 +26,7 @@ from optrr.planner.question import MOST_MARGIN
 # Maximum number of tables of several questions.
 _CROSSED = 6
 # Printed lines for questions, of one, and for a reason by hand; characters of a line; maximum characters and answers of one.
-_LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 29, (2, 3), 4, 46, 100, 6
+_LINES, _OF_EACH, _NO_REASON, _WIDTH, _QUESTION, _ANSWERS = 28, (2, 3), 3, 46, 100, 6
 # A number this near to a whole one is that number: doubles err by less.
 _WHOLE = 1e-9
 
@@ -114,6 +114,7 @@ def _rows(preview: Preview, asking: Asking) -> Iterator[dict[str, Any]]:
                 t for t, own in zip(labels, attribute.texts, strict=True) if not branch or own != branch.otherwise
             ],
             "when": branch.when if branch else {},
+            "number": question.domain.index(name) + 1,
             "part": part,
             "changed": round(100 * (1 - part.holds)),
             "held": round(100 * part.holds),

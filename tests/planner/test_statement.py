@@ -63,7 +63,7 @@ def test_what_an_observer_can_believe_follows_from_the_total(total: float, prior
     page, text = read(plan)
     factor = math.exp(releases * plan.point.epsilon)
     after = 100 * prior * factor / (1 - prior + prior * factor)
-    (said,) = numbers(r"true of this person at (\d+) in 100 at most", text) or [100]
+    (said,) = numbers(r"at most (\d+) percent sure that this person would", text) or [100]
     assert after <= said + 1e-6 and said < after + 1 + 1e-6
     (told,) = numbers(r"at most (\d+) percent sure that you would", page.quotes[0])
     assert told == said and f"thinks that {100 * prior:g} of 100 people like you would answer" in page.quotes[0]
@@ -77,7 +77,7 @@ def test_what_an_observer_can_believe_follows_from_the_total(total: float, prior
     assert all(x <= y < x + 1 + 1e-9 for x, y in zip(exact, map(int, others), strict=True))
     largest = math.exp(releases * max(each for *_, each in plan.asking.budgets))
     known = 100 * prior * largest / (1 - prior + prior * largest)
-    knowing = (numbers(r"put it at (\d+) in 100 at most\.", text) or [said])[0]
+    knowing = (numbers(r"learns less from it, and can be at most (\d+) percent sure", text) or [said])[0]
     assert known <= knowing + 1e-6 and knowing < known + 1 + 1e-6
     for nats, truth in zip(numbers(r"Here ε is (\d+(?:\.\d+)?)", text), [plan.point.epsilon], strict=True):
         assert truth <= nats + 1e-12 and nats < truth + 1.001e-3
@@ -181,10 +181,11 @@ def test_the_text_to_read_out_is_in_the_language_of_the_survey() -> None:
     assert "translated by a machine" in text
 
 
-def test_sentences_to_read_out_are_apart() -> None:
+def test_sentences_are_apart() -> None:
     for way in ("sampling", "optimum"):
         plan = optrr.plan(SCHOOL, 2.0, protocol=way).meant(releases=2)
-        assert not re.search(r"[.:]\w", read(plan)[0].quotes[0])
+        page, text = read(plan)
+        assert not re.search(r"[.:]\w", page.quotes[0]) and not re.search(r"[a-z][.:][A-Z]", text)
 
 
 def test_answers_have_their_labels_and_questions_their_conditions() -> None:
