@@ -349,14 +349,94 @@ def test_a_change_of_a_row_takes_no_click_and_no_focus_away(page):
         page.locator(f"#{then}").click()
         assert page.evaluate("document.activeElement.id") == then
     page.locator("#name-2").fill("who")
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Remove the question who"
+    for then in ("categories-2", "details-2", "remove"):
+        page.keyboard.press("Tab")
+        assert page.evaluate("(e => e.id || e.className || e.parentNode.id)(document.activeElement)") == then
     page.locator("#categories-0").fill("no, yes")
     page.locator("#add-attribute").click()
     assert page.locator("#attributes li").count() == 4
     question = state_of(page)["question"]
     assert [a["name"] for a in question["attributes"]] == ["stolen", "hit", "who", "question 4"]
     assert question["attributes"][0]["categories"] == ["no", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("what", "list_", "back"), [("question", "attributes", "name-2"), ("result", "table-list", "margin-2")]
+)
+def test_after_a_removal_keys_typed_on_remove_nothing_else_and_undo_is_next(page, what, list_, back):
+    page.locator("#learn-tables").check()
+    before = state_of(page)
+    page.get_by_role("button", name=f"Remove the {what} sex").focus()
+    page.keyboard.type("   7, 8, 9, 10")
+    assert page.locator(f"#{list_} li").count() == 2
+    assert page.evaluate("document.activeElement.innerText").split() == ["Removed", "“sex”.", "Undo"]
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert state_of(page) == before and page.locator("#removed").inner_text() == ""
+    page.get_by_role("button", name=f"Remove the {what} sex").click()
+    page.locator("#removed").get_by_role("button").click()
+    assert page.evaluate("document.activeElement.id") == back
+    # what can no longer be undone by itself is no longer offered
+    page.get_by_role("button", name=f"Remove the {what} sex").click()
+    page.locator("#title").fill("Another title")
+    page.locator("#title").blur()
+    assert page.locator("#removed").inner_text() == ""
+
+
+@pytest.mark.parametrize("field", ["n", "total"])
+def test_writing_in_the_panel_does_not_scroll_the_page(page, field):
+    # no answer arrives, which would change what stands above
+    page.route("**/preview", lambda _route: None)
+    page.evaluate("scrollTo(0, 1000)")
+    box = page.locator(f"#{field}").bounding_box()
+    page.mouse.click(box["x"] + 20, box["y"] + 20)
+    for key in ("End", "0", "1"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(50)
+        assert page.evaluate("scrollY") == 1000
+    # the panel does not hide what the keyboard comes to
+    page.locator("#title").focus()
+    panel = page.locator(".choose").bounding_box()
+    assert page.locator("#title").bounding_box()["y"] >= panel["y"] + panel["height"]
+
+
+def test_another_answer_leaves_the_wordings_of_the_others(page):
+    page.locator("#details-1 summary").click()
+    page.locator("#missing-1").check()
+    page.locator("#labels-1").fill("Never\nOne time\nMany times\nNo answer")
+    for answers, labels in (
+        ("never, once, often, always", ["Never", "One time", "Many times", "always", "No answer"]),
+        ("often, never", ["Many times", "Never", "No answer"]),
+    ):
+        page.locator("#categories-1").fill(answers)
+        page.locator("#categories-1").blur()
+        assert state_of(page)["question"]["attributes"][1]["labels"] == labels
+    wait_for_exact(page)
+    page.locator("#categories-1").fill("a, b")
+    page.locator("#categories-1").blur()
+    assert "labels" not in state_of(page)["question"]["attributes"][1]
+
+
+def test_what_was_saved_is_called_old_after_a_change(page):
+    page.locator("#reason").fill("Enough.")
+    page.locator("#save").click()
+    link = page.get_by_role("link", name="Open the statement for the board")
+    link.wait_for()
+    page.locator("#n").fill("700")
+    page.locator("#n").blur()
+    assert page.locator("#saved").inner_text() == "Changed since saving; save again."
+    page.locator("#undo").click()
+    assert link.is_visible()
+
+
+def test_two_questions_of_one_name_are_said_at_the_field_and_remove_stays(page):
+    remove = page.get_by_role("button", name="Remove the question")
+    before = remove.nth(1).bounding_box()
+    page.locator("#name-1").fill("theft")
+    page.locator("#name-1").blur()
+    assert fault(page) == ("name-1", "Two questions have the name “theft”; give each its own name.")
+    after = remove.nth(1).bounding_box()
+    assert (before["x"], before["width"]) == (after["x"], after["width"])
 
 
 def test_a_story_by_keyboard_alone(page):

@@ -1,6 +1,6 @@
 // The form and the question: one shows the other. No result is computed here.
 
-import { answersOf, askedIf, entries, isRow, MAIN, mapLabels, markAt, tableName, tablesOf, textIn, withText } from "./question.js";
+import { answersOf, askedIf, entries, isRow, MAIN, mapLabels, markAt, relabelled, tableName, tablesOf, textIn, withText } from "./question.js";
 
 const byId = (id) => document.getElementById(id);
 const WHOLE = /^\s*\d{1,7}\s*$/;
@@ -243,11 +243,13 @@ export class Form {
   #setCategories(k, text) {
     const attribute = this.question.attributes[k];
     if (text === entries(answersOf(attribute), attribute)) return;
-    // other edges, marks of missing values, wordings and orders belong to the answers that were there
-    for (const key of ["categories", "size", "bins", "closed", "rest", "labels"]) delete attribute[key];
+    const before = { ...attribute };
+    // other edges, marks of missing values and orders belong to the answers that were there
+    for (const key of ["categories", "size", "bins", "closed", "rest"]) delete attribute[key];
     if (attribute.missing !== true) delete attribute.missing;
     if (WHOLE.test(text) && !attribute.ask_if) attribute.size = Number(text);
     else attribute.categories = [...listed(text), ...(attribute.ask_if ? [attribute.not_asked ?? askedIf.NOT_ASKED] : [])];
+    this.#put(attribute, { labels: relabelled(before, attribute.categories ?? answersOf(attribute), this.#main) });
     this.#attributesChanged();
   }
 
@@ -285,7 +287,21 @@ export class Form {
     this.question.attributes = this.question.attributes.map((each) => (each.ask_if?.[name] ? askedIf(each) : each));
     this.#showTexts();
     this.#attributesChanged();
-    (byId("attributes").children[Math.max(k - 1, 0)]?.querySelector(".remove") ?? byId("add-attribute")).focus();
+    this.#sayRemoved(name, "attributes", `name-${k}`);
+  }
+
+  /** Goes to a line below a list that says what was removed, so that keys typed on press no other button. */
+  #sayRemoved(name, list, back) {
+    const [line, shown, undo] = [byId("removed"), document.createElement("bdi"), document.createElement("button")];
+    shown.textContent = name;
+    Object.assign(undo, { type: "button", textContent: "Undo" });
+    undo.addEventListener("click", () => {
+      byId("undo").click();
+      byId(back)?.focus();
+    });
+    byId(list).after(line);
+    line.replaceChildren("Removed “", shown, "”. ", undo);
+    line.focus();
   }
 
   #attributesChanged() {
@@ -353,8 +369,9 @@ export class Form {
     if (!own) return row;
     const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
     remove.addEventListener("click", () => {
+      const name = tableName(this.question.learn[k]);
       this.#setTables(this.question.learn.filter((_, i) => i !== k));
-      byId("add-table").focus();
+      this.#sayRemoved(name, "table-list", `margin-${k}`);
     });
     row.append(remove);
     return row;

@@ -17,6 +17,8 @@ const initial = { question: JSON.parse(document.body.dataset.state), reason: "" 
 const form = new Form(changed);
 let state = initial;
 let steps;
+// the state that was saved last, and what was said of it
+let saved = null;
 // whether a request is pending, and whether something has changed since
 let [asking, stale] = [false, false];
 let [resting, polling, finding] = [0, 0, 0];
@@ -87,29 +89,32 @@ function stepByKey(event) {
   go(key === "y" || event.shiftKey ? steps.redo() : steps.undo());
 }
 
-/** Shows another state; `kept` makes it a step that can be undone. */
-function go(other, kept = false) {
+/** Shows another state; `isStep` makes it a step that can be undone. */
+function go(other, isStep = false) {
   state = other;
-  clearTimeout(finding);
-  text("note", "");
-  // what was found belongs to the question before
-  text("required", "");
-  if (kept) steps.push(state);
+  clearOld();
+  if (isStep) steps.push(state);
   form.show(state);
   keepAddress();
   showSteps();
   preview(true);
 }
 
-function changed(next, kept) {
+function changed(next, isStep) {
   state = next;
-  clearTimeout(finding);
-  text("note", "");
-  // what was found belongs to the question before
-  text("required", "");
-  if (kept && steps.push(state)) keepAddress();
+  clearOld();
+  if (isStep && steps.push(state)) keepAddress();
   showSteps();
   preview(false);
+}
+
+/** Removes what was said about the state before. */
+function clearOld() {
+  clearTimeout(finding);
+  for (const id of ["note", "required", "removed"]) text(id, "");
+  if (!saved) return;
+  const said = saved.state === JSON.stringify(state) ? saved.said : ["Changed since saving; save again."];
+  if (byId("saved").textContent !== said.map((each) => each.textContent ?? each).join("")) byId("saved").replaceChildren(...said);
 }
 
 function keepAddress() {
@@ -166,6 +171,8 @@ function show(answer) {
 function showFault(error) {
   const id = error ? fieldOf(error, state.question) : null;
   if (/named ''/.test(error)) error = "Give the question a name.";
+  const [, , twice] = /^attribute (['"])(.*)\1 is declared twice/s.exec(error) ?? [];
+  if (twice) error = `Two questions have the name “${twice}”; give each its own name.`;
   const field = id && byId(id);
   text("error", field ? "" : error);
   for (const old of document.querySelectorAll(".fault")) {
@@ -182,7 +189,6 @@ function showFault(error) {
   fault.setAttribute("role", "alert");
   const row = field.closest(".slider, .margin-row");
   if (row) row.append(fault);
-  else if (field.className === "name") field.closest("li").querySelector(".remove").after(fault);
   else (field.closest("label") ?? field).after(fault);
   field.setAttribute("aria-invalid", "true");
   field.setAttribute("aria-describedby", `${field.getAttribute("aria-describedby") ?? ""} fault`.trim());
@@ -237,6 +243,7 @@ async function find(kind, key) {
 async function save() {
   text("saved", "Saving …");
   byId("save").setAttribute("aria-disabled", "true");
+  const sent = JSON.stringify(state);
   const answer = await ask("save", { question: state.question, reason: state.reason });
   byId("save").removeAttribute("aria-disabled");
   if (!answer) return text("saved", "Nothing was saved.");
@@ -248,7 +255,9 @@ async function save() {
   files.append(Object.assign(document.createElement("summary"), { textContent: `All ${answer.saved.length} files` }), ...answer.saved.map(paragraph));
   const said = paragraph(`Saved in ${place}. `);
   said.append(link);
-  byId("saved").replaceChildren(said, files);
+  saved = { state: sent, said: [said, files] };
+  byId("saved").replaceChildren(...saved.said);
+  clearOld();
 }
 
 function paragraph(content) {

@@ -49,6 +49,14 @@ export function mapLabels(labels, main, change) {
   return Object.fromEntries(Object.entries(labels).map(([language, list]) => [language, change([...list], language)]));
 }
 
+/** Labels of other answers: those of answers that stay, and the new answers themselves; undefined if none stays. */
+export function relabelled(attribute, answers, main) {
+  const old = (attribute.categories ?? answersOf(attribute)).map(String);
+  if (!answersOf(attribute).some((each) => answers.map(String).includes(String(each)))) return undefined;
+  const change = (list) => [...answers.map((each) => list[old.indexOf(String(each))] ?? String(each)), ...(attribute.missing === true ? list.slice(old.length) : [])];
+  return mapLabels(attribute.labels, main, change);
+}
+
 /** An attribute that is asked on a condition, or of everybody without one. */
 export function askedIf(attribute, when) {
   const { ask_if: _, not_asked: mark = askedIf.NOT_ASKED, size, categories, labels, ...rest } = attribute;
