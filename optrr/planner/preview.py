@@ -162,10 +162,17 @@ class Preview:
         return typical_margin(self.question, self.point.error_bound)
 
     @cached_property
+    def required(self) -> tuple[Expected, ...]:
+        """Tables with a required margin, the farthest from it first."""
+        wanted = [(table, self.question.margin_of(table.attributes)) for table in self.tables]
+        given = [(table.margin / margin, table) for table, margin in wanted if margin is not None]
+        return tuple(table for _, table in sorted(given, reverse=True))
+
+    @cached_property
     def missed(self) -> tuple[Expected, ...]:
         """Tables that miss their required margin."""
-        wanted = [(table, self.question.margin_of(table.attributes)) for table in self.tables]
-        return tuple(table for table, margin in wanted if margin is not None and table.margin > margin * (1 + REACHED))
+        margin_of = self.question.margin_of
+        return tuple(t for t in self.tables if t.margin > (margin_of(t.attributes) or math.inf) * (1 + REACHED))
 
 
 def typical_margin(question: Question, error: float) -> float:

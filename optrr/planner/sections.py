@@ -33,7 +33,7 @@ from optrr.survey.charts import frontier_chart
 from optrr.survey.words import LANGUAGES, name_of, words_of
 
 # Places of the page, and those that show exact numbers only.
-PLACES = ("verdict", "unneeded", "drafts", "see", "told", "pairs", "frontier", "ways", "spend", "python")
+PLACES = ("verdict", "unneeded", "chance", "drafts", "see", "told", "pairs", "frontier", "ways", "spend", "python")
 _EXACT_ONLY = ("ways", "spend")
 # Rows of a table, and protocols.
 _MOST_ROWS, _MOST_WAYS = 40, 5
@@ -44,11 +44,11 @@ _USEFUL = 10.0
 CANNOT_TELL = "cannot tell"
 
 
-def points_text(value: float, exact: bool) -> str:
+def points_text(value: float, exact: bool, count: int = 4) -> str:
     """Format ± percentage points; words if they say nothing about a proportion."""
     if value > MOST_MARGIN:
         return CANNOT_TELL
-    return f"±\u00a0{digits(value, 4)}" if exact else f"≈\u00a0±\u00a0{digits(value, 2)}"
+    return f"±\u00a0{digits(value, count)}" if exact else f"≈\u00a0±\u00a0{digits(value, 2)}"
 
 
 def digits(value: float, count: int) -> str:

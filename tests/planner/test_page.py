@@ -332,6 +332,7 @@ def test_the_margin_of_one_table_alone_and_what_its_total_means(page):
     page.locator("#verdict").get_by_text(f"{surest} of 100").wait_for()
     assert page.locator("#pairs tr.little").count() >= 1 and page.locator("#pairs tbody tr").count() >= 5
     page.locator("#see").get_by_text("Every required margin is reached.").wait_for()
+    page.locator("#verdict").get_by_text("required ±\u00a04: reached").wait_for()
     wait_for_exact(page)
     assert margin(page) <= 4
     # what was found is about the question before

@@ -120,6 +120,49 @@ def test_a_margin_above_50_points_cannot_tell(margin, exact):
     assert (points_text(margin, exact) == CANNOT_TELL) == (margin > 50)
 
 
+def test_what_is_always_seen_and_the_example_are_about_the_required_margins(school):
+    """The example's question has no answer yes; which margins are reached is said with the one that hinges first."""
+    exact = point(replace(school.at(1.0), n=10**10))
+    tables = {t.attributes: t.margin for t in Preview(replace(school, total=1.0), exact).tables}
+    (one, first), (other, second) = sorted(tables.items())[:2]
+    asked = replace(school, total=1.0, margins={one: math.ceil(first), other: math.floor(second)})
+    fragments = Shown(asked, Preview(asked, exact), [exact]).fragments()
+    said = text_of(fragments["verdict"])
+    assert re.search(rf"{' × '.join(other)} ±_{digits(second, 3)}, required ±_{math.floor(second)}: missed ?; ", said)
+    assert f"{' × '.join(one)} ±_{digits(first, 3)}, required ±_{math.ceil(first)}: reached" in said
+    assert "least accurate" not in said and said.index("missed") < said.index("reached")
+    assert f"one combination of answers to {' × '.join(other)}" in text_of(fragments["see"])
+    single = Question.from_state(school.state() | {"learn": "marginals", "margins": {"bullied": 20.0}})
+    exact = point(replace(single.at(1.0), n=10**10))
+    seen = text_of(Shown(single, Preview(single, exact), [exact]).fragments()["see"])
+    assert "30 % of them say “never” to bullied" in seen
+
+
+def test_the_belief_is_about_an_answer_yes_where_there_is_one(school):
+    def said(question: Question) -> str:
+        return text_of(Shown(question, None, ()).fragments()["verdict"])
+
+    assert "10 of 100 people would say “yes” to theft can at most become 24 of 100 sure that this person did" in said(
+        school
+    )
+    attributes = school.state()["attributes"]
+    turned = Question.from_state(school.state() | {"attributes": attributes[::-1]})
+    assert "“yes” to theft" in said(turned)
+    without = Question.from_state(school.state() | {"attributes": attributes[1:]})
+    assert "“never” to bullied" in said(without)
+
+
+@pytest.mark.parametrize(("learn", "picked"), [("marginals", True), ([["theft", "bullied", "sex"]], False)])
+def test_where_chance_picks_the_questions_the_reason_is_said_at_the_questions(school, learn, picked):
+    question = Question.from_state(school.state() | {"learn": learn})
+    exact = point(replace(question, n=10**10))
+    assert (len({query.attributes for query in exact.queries}) > 1) == picked
+    fragments = Shown(question, Preview(question, exact), [exact]).fragments()
+    assert ("because each further answer costs protection" in fragments["chance"]) == picked
+    assert ("of 1,000 people are asked about theft" in text_of(fragments["chance"])) == picked
+    assert "Chance picks" not in fragments["see"]
+
+
 def test_before_anything_is_computed_the_bound_is_known_and_the_promise(school):
     fragments = Shown(school, None, ()).fragments()
     bound = school.learn.error_bound(school.domain, school.total)
