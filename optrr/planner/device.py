@@ -11,10 +11,7 @@ from optrr.core.errors import InvalidInput
 
 
 class Device(NamedTuple):
-    """The deployment file and the ε in nats that it states; ``refusal`` says why there is no file.
-
-    ``conditional`` is the ε of one answer if all others are known.
-    """
+    """Deployment file with its total and conditional ε in nats, or the refusal."""
 
     raw: bytes
     epsilon: float

@@ -101,9 +101,11 @@ class Plan(Result):
 
     def summary(self) -> dict[str, Any]:
         """Return the question, the choice with its numbers, and predicted errors as plain values for JSON."""
+        raw, epsilon, conditional, refusal = self.device
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
+            "device": {"epsilon": epsilon, "conditional_epsilon": conditional, "bytes": len(raw), "refusal": refusal},
             "reason": self.reason,
             "expected": in_json([table._asdict() for table in self.preview.tables]),
             "sentences": list(self.point.sentences),
