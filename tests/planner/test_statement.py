@@ -53,7 +53,7 @@ def test_flips_are_those_of_the_randomization_matrix(way: str) -> None:
         variance = ((1 - 1 / r) + (1 / scale**2 - 1) * (r - 1) / r) / (r * 1500)
         (margin,) = numbers(r"± ([\d.]+) percentage", row[2])
         assert HALF * math.sqrt(variance) <= margin * (1 + 1e-6) and margin < HALF * math.sqrt(variance) + 0.1001
-    assert ("Classic method" in text) == (way != "kronecker")
+    assert ("Usual method" in text) == (way != "kronecker")
 
 
 @pytest.mark.parametrize(("total", "prior", "releases"), [(0.7, 0.1, 1), (2.0, 0.01, 3), (6.0, 0.5, 2)])
@@ -63,21 +63,22 @@ def test_what_an_observer_can_believe_follows_from_the_total(total: float, prior
     page, text = read(plan)
     factor = math.exp(releases * plan.point.epsilon)
     after = 100 * prior * factor / (1 - prior + prior * factor)
-    (said,) = numbers(r"at most (\d+) percent sure that this person would", text) or [100]
+    (said,) = numbers(r"at most (\d+) percent sure that this is the person’s answer", text) or [100]
     assert after <= said + 1e-6 and said < after + 1 + 1e-6
     (told,) = numbers(r"at most (\d+) percent sure that you would", page.quotes[0])
     assert told == said and f"thinks that {100 * prior:g} of 100 people like you would answer" in page.quotes[0]
     assert ("This protects little." in text) == (releases * plan.point.epsilon > math.log(9))
     # for comparison at four other values
     (others,) = re.findall(
-        r"most (\d+) percent sure; if ε were 1, (\d+) percent; if ε were 2, (\d+) percent; and if ε were 4, (\d+) percent",
+        r"most (\d+) percent sure if ε were 0.5, (\d+) percent if it were 1, (\d+) percent if it were 2, "
+        r"and (\d+) percent if it were 4",
         text,
     )
     exact = [100 * prior * math.exp(e) / (1 - prior + prior * math.exp(e)) for e in (0.5, 1, 2, 4)]
     assert all(x <= y < x + 1 + 1e-9 for x, y in zip(exact, map(int, others), strict=True))
     largest = math.exp(releases * max(each for *_, each in plan.asking.budgets))
     known = 100 * prior * largest / (1 - prior + prior * largest)
-    knowing = (numbers(r"learns less from it, and can be at most (\d+) percent sure", text) or [said])[0]
+    knowing = (numbers(r"learns less, and can be at most (\d+) percent sure", text) or [said])[0]
     assert known <= knowing + 1e-6 and knowing < known + 1 + 1e-6
     for nats, truth in zip(numbers(r"Here ε is (\d+(?:\.\d+)?)", text), [plan.point.epsilon], strict=True):
         assert truth <= nats + 1e-12 and nats < truth + 1.001e-3
@@ -122,7 +123,7 @@ def test_numbers_are_those_of_the_allocation(seed: int) -> None:
         assert (shown[wanted] <= float(margin) * (1 + 1e-9)) if margin else shown[wanted] > 50
     assert len(together) == min(6, len(crossings))
     best = HALF * math.sqrt(allocated["error_bound"] / (plan.question.n * sum(t["cells"] for t in allocated["tables"])))
-    (bound,) = numbers(r"own device is ± ([\d.]+)", text) or [math.inf]
+    (bound,) = numbers(r"more exact on average than ± ([\d.]+)", text) or [math.inf]
     assert best <= bound * (1 + 1e-9) and (bound < best + 0.1001 or best > 50)
 
 
